@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import foretrace as ft
 import numpy as np
-from foretrace.sim.kernel import policy
+from foretrace.sim.kernel import policy, policy_store
 
 from ._measure import peak_memory, report, side_by_side
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 BY_GENERATOR = 20_000  # decisions of a generator, which takes 20 times as long
 ROUNDS = 3
-KV = "node0.kv"
+KV, CACHE = "node0.kv", "node0.cache"
 
 
 class Calls(NamedTuple):
@@ -74,6 +74,21 @@ def points(state, event, turn):
 
 
 @ft.policy_kernel
+def entries(state, event, turn):
+    """Hold one of 64 entries, of which 40 fit; submit, emit and release."""
+    if event[policy.KIND] == policy.ENDED:
+        policy_store.release(turn, 1, event[policy.TAG])
+    state.left[0] -= 1
+    if state.left[0] < 0:
+        return policy.DONE
+    key = 7 * state.left[0] % 64
+    policy_store.hold(turn, 1, key, 1)
+    policy.submit(turn, 0, key)
+    policy.emit(turn, 0, 1.0)
+    return policy.GO_ON
+
+
+@ft.policy_kernel
 def submissions(state, event, turn):
     """Submit only, so that nothing has to stay in memory."""
     state.left[0] -= 1
@@ -118,7 +133,7 @@ def compiled(kernel, ops, count):
         kernel,
         Calls(np.array([count], np.int64)),
         graphs={"step": step_of(ops) if kernel is points else graph(ops)},
-        parts=[KV],
+        parts=[KV, CACHE],
         metrics=["sample"],
         counters=["calls"],
         arrivals=at,
@@ -144,10 +159,21 @@ def steps_twin(ops):
     return twin
 
 
+def entries_twin(sim):
+    step, cache = sim.prepare(graph(1)), sim.store(CACHE)
+    for left in range(BY_GENERATOR):
+        cache.hold(7 * left % 64, 1)
+        done = sim.submit(step).done
+        sim.emit("sample", 1.0)
+        yield done
+        cache.release(7 * left % 64)
+
+
 def main():
     parts = (
         ft.Component("node0.gpu0", "gpu", slots=1),
         ft.Component(KV, "memory", capacity=40, unit="block"),
+        ft.Component(CACHE, "memory", capacity=ft.Store(40), unit="block"),
     )
     system = ft.System(parts, ("node0.gpu0",))
     simulate = ft.Simulation(system, {"*": PerFlop()}, tick=1e-9).run
@@ -161,6 +187,8 @@ def main():
         "one": (steps, 1),
         "five": (steps, 5),
         "grid": (points, 5),
+        "entries_one": (entries, 1),
+        "entries_five": (entries, 5),
     }
     for kernel, ops in kernels.values():
         run(compiled(kernel, ops, 3000))()  # compiles
@@ -172,6 +200,7 @@ def main():
     grown = peak_memory() - before - flat
     works = {name: run(compiled(*of, COUNT)) for name, of in kernels.items()}
     twins = {"timers": timers_twin, "one": steps_twin(1), "five": steps_twin(5)}
+    twins["entries_one"] = entries_twin
     by_twin = {f"{name}_twin": run(twin) for name, twin in twins.items()}
     spent = side_by_side(ROUNDS, **works, **by_twin)
     us = {
@@ -186,6 +215,8 @@ def main():
             "take, submit, release, emit: one op, us": (us["one"], "<=", 2.0),
             "take, submit, release, emit: five ops, us": (us["five"], "<=", 4.0),
             "the same at a point of a grid with three axes: five ops, us": (us["grid"], "<=", 4.0),
+            "hold, submit, release an entry, emit: one op, us": (us["entries_one"], "<=", 2.0),
+            "hold, submit, release an entry, emit: five ops, us": (us["entries_five"], "<=", 4.0),
             "memory of submissions, MB": (flat / 1e6, "<=", 50.0),
         },
         decisions=COUNT,

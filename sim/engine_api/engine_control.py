@@ -146,8 +146,10 @@ class EngineControl(SimpyAdapter):
         return True
 
     def takeable(self, component: int) -> int:
-        """Largest amount of a capacity that `take` would grant now."""
+        """Largest amount of a capacity that `take` would grant, or of a store refuse, now."""
         book = self.ledger
+        if component in self.parts.stores:
+            return self.parts.capacity_of(component)  # any amount is an error
         if component in book.waiting or self.failed(component) or self.waiting(component):
             return 0
         return (

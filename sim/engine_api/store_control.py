@@ -7,9 +7,9 @@ and the amount that is held becomes the held amount of the component.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import proxy
 
 import numpy as np
@@ -92,6 +92,16 @@ class AmountSamples:
             found = self.rows
             last = np.append(np.diff(found[:, 0] // self.window) > 0, True)
             rows = self._rows = array("q", found[last].ravel().tolist())
+
+    def extend(self, more: NDArray[np.int64]) -> None:
+        """Record rows as they would be added one by one: (n, 3) tick, used, held."""
+        every = np.concatenate([self.rows, more])
+        while True:
+            last = np.append(np.diff(every[:, 0] // self.window) > 0, True)
+            if np.count_nonzero(last) <= self.most:
+                break
+            self.window *= 2
+        self._rows = array("q", every[last].ravel().tolist())
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -254,6 +264,33 @@ class StoreControl:
             c: StoreHistory(self._stores[c].counts, samples.rows, samples.window)
             for c, samples in sorted(self._samples.items())
         }
+
+    # The same without Python: see `core/policies/lent_stores.py`.
+
+    def held_of(self, component: int) -> int:
+        """Amount of a store that is held, as of the last turn."""
+        return self._held.get(component, 0)
+
+    def add_samples(self, component: int, rows: NDArray[np.int64]) -> None:
+        """Record (n, 3) ticks, used and held amounts of turns."""
+        if len(rows):
+            self._samples[component].extend(rows)
+
+    def take_back(
+        self, held: Mapping[int, int], changed: Sequence[int], actors: Sequence[Any]
+    ) -> Callable[[], None] | None:
+        """Take stores back; returns the action of the next turn if some changed in this one.
+
+        Parameters
+        ----------
+        held : amount of each that is held, as of the last turn
+        changed : those that changed in this turn, in order
+        actors : processes in the order of their numbers
+        """
+        self._held.update(held)
+        self._actors = {process: k for k, process in enumerate(actors)} if changed else {}
+        self._changed = dict.fromkeys(changed)
+        return self._settle if changed else None
 
     # Turns.
 

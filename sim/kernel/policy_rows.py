@@ -30,11 +30,14 @@ VERB = 0
 ACTION_COLUMNS = 5
 SUBMIT, FLOP, BYTES, KEY, AFTER, TAKE, ACQUIRE, RELEASE, SEND, SET_RATE, EMIT = range(11)
 CANCEL, WATCH, SETTLE, BAD_PART, BAD_COUNTER, AT, RECORD = range(11, 18)
-VERBS = 18
+BAD_STORE = 18  # TAG: a verb of `store_calls.py`; A: the part, B: the key, C: the number
+VERBS = 19
 
 # Fields of the head
 COUNT, MOST, PER_SECOND, GROW_TABLE, GROW_ROWS = range(5)
-HEAD_FIELDS = 5
+STORE_FUNCTION, STORE_TABLE, STORE_STATE = range(5, 8)
+HEAD_FIELDS = 8
+ACTED, STOPPED = 1, 2  # states: the call changed a store; a verb on a store was wrong
 
 # Columns of a part: amounts at the end of the last turn, and what `take` would give now
 TOTAL, HELD, TAKEABLE, WAITING, FAILED = range(5)
@@ -46,7 +49,8 @@ class TurnArrays(NamedTuple):
 
     Parameters
     ----------
-    head : number of actions written, their limit, ticks in a second, and the request to grow
+    head : number of actions written, their limit, ticks in a second, the request to grow; address
+        of the function of the stores, its first argument, and what this call did to a store
     actions : one row per action, and one more that is overwritten when the list is full
     numbers : number of each action, e.g. the value to emit
     parts : one row per part of the process

@@ -20,6 +20,7 @@ from . import desk_layout as dl
 from .desk_layout import GRAPH_AS_OPS, Array, Desk
 from .desk_tables import PartTables, shape_row, table
 from .grid_tables import GridTables
+from .lent_stores import LentStores
 
 SAMPLES_AT_ONCE, NOTES_AT_ONCE = 1 << 14, 1 << 8
 
@@ -67,6 +68,7 @@ class FilledDesk:
         self.reserved: dict[int, list[tuple[int, int, int, int]]] = {}
         self.returned: dict[int, list[tuple[int, int, int, int]]] = {}
         self.records: dict[int, Any] = {}
+        self.lent = LentStores(engine, driven)
         self._leave_simpy(waits)
         self.desk = self._desk(addresses, arrivals, waits, owner)
         self.now = self.desk.now
@@ -119,11 +121,12 @@ class FilledDesk:
             self._numbers(waits), table_of_rows(calls), table(policies, dl.POLICY), timers,
             np.zeros((SAMPLES_AT_ONCE, dl.SAMPLE), np.int64), np.zeros(SAMPLES_AT_ONCE),
             table(self.keys.used, dl.USED_PART), table(self.keys.own, dl.OWN_ROW),
-            np.zeros((SAMPLES_AT_ONCE, dl.CHANGE), np.int64),
+            np.zeros((SAMPLES_AT_ONCE + len(self.lent.stores), dl.CHANGE), np.int64),
             np.zeros((NOTES_AT_ONCE, dl.NOTE), np.int64),
             np.zeros((64, dl.SUB), np.int64), np.zeros(64, np.int64), owner,
             table(shapes, dl.SHAPE), np.zeros((0, 4), np.int64), self._name_counts(),
             self.grids.table(), np.empty(0, np.uint64),
+            self.lent.desk,
         )  # fmt: skip
 
     def _numbers(self, waits: QueuedWaits) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.state_layout import NONE
+from .store_desk import StoreDesk
 
 Array = NDArray[np.int64]
 LATE = 2**63 - 1
@@ -80,7 +81,7 @@ AT, ORDER, WHOSE, KIND, TAG, TIMER = range(6)
 BY, METRIC, WHEN, SAMPLE = range(4)
 
 # Row of a part that a policy observes or changes: component, total (-1: none), 1 if it has a rate,
-# if the policy may change it, if a process waits for it; row of what is held.
+# if the policy may change it, if a process waits for it (NONE: it is a store); row of what is held.
 COMPONENT, AMOUNT, HAS_RATE, MAY, BLOCKED, OWN, USED_PART = range(7)
 
 # Row of what processes of one name and owner hold of a capacity: amount; number of the change
@@ -180,6 +181,7 @@ class Desk(NamedTuple):
     names : number of submissions per name of a graph
     grids : prepared grids, see ``grid_layout.py``
     words : array of the type of unsigned words
+    stores : stores that their kernels use
     """
 
     now: Array
@@ -200,6 +202,7 @@ class Desk(NamedTuple):
     names: Array
     grids: Array
     words: NDArray[np.uint64]
+    stores: StoreDesk
 
 
 def new_numbers() -> Array:

@@ -232,6 +232,7 @@ class DeskMemory(FilledDesk):
 
     def _give_samples(self) -> None:
         """Move the samples to the run."""
+        self.lent.give_samples()
         n = self.now.item(dl.SAMPLES)
         if not n:
             return

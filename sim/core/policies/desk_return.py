@@ -35,6 +35,7 @@ class ReturnedDesk(DeskMemory):
         engine.turns += now.item(dl.TURNS)
         self._give_samples()
         self._return_amounts()
+        self._return_stores()
         for time, order, k, kind, tag in self._timers():
             event = simpy.Event(env)
             event._ok, event._value = True, None
@@ -157,6 +158,13 @@ class ReturnedDesk(DeskMemory):
         if verb == rows.TAKE:
             return lambda: engine._note_taken(what, amount)
         return lambda: engine._return_capacity(what, -amount)
+
+    def _return_stores(self) -> None:
+        """Give the stores back, and let those that changed settle in the next turn."""
+        settles = self.lent.give_back()
+        if settles is not None:
+            self.engine.todo.append(settles)
+            self.engine.actor = self.driven[self.now.item(dl.ACTOR)].name
 
     def _return_wakes(self, handles: list[SubmittedGraph]) -> None:
         """Schedule the ends of this turn for which no kernel was called yet."""

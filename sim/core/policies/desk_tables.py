@@ -39,7 +39,8 @@ class PartTables:
             first = self.first.setdefault(c, len(self.own))
             self.own.append([holding, NONE, book.taken.get(c, 0), first])
         has_rate = int(parts.rate[c] >= 0)
-        self.used.append([c, total, has_rate, int(may), int(c in book.waiting), self.keys[key]])
+        blocked = NONE if c in parts.stores else int(c in book.waiting)
+        self.used.append([c, total, has_rate, int(may), blocked, self.keys[key]])
 
 
 def shape_row(shape: FixedShape | None, name: int, may_flow: bool) -> list[int]:

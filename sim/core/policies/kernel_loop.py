@@ -23,6 +23,7 @@ from .desk_layout import (
     CROWDED,
     EVENTS,
     EVENTS_AT_TICK,
+    FULL,
     LATE,
     LIMIT,
     NOTED,
@@ -42,6 +43,8 @@ from .desk_layout import (
     Desk,
 )
 from .policy_calls import begin_call, begin_call_of_timer, go_on_with_call
+from .store_desk import CHANGED as STORES_CHANGED
+from .store_turns import has_room_to_settle, settle_stores
 from .submissions import apply_noted, graph_row
 
 
@@ -65,7 +68,7 @@ def run_policies(machine: tuple, desk: Desk) -> Int:  # type: ignore[type-arg]
             if now[EVENTS_AT_TICK] > BUSY:
                 return CROWDED
             begin_call_of_timer(desk)
-        elif now[NOTED]:
+        elif now[NOTED] or desk.stores.numbers[STORES_CHANGED]:
             if now[TURNS_AT_TICK] > BUSY:
                 return CROWDED
             code = run_turn(machine, desk)
@@ -110,7 +113,10 @@ def run_turn(machine: tuple, desk: Desk) -> Int:  # type: ignore[type-arg]
     """Run a turn of the machine that applies what was noted; 0, or why Python must go on."""
     rows_, times, links, world, s = machine
     now = desk.now
+    if not has_room_to_settle(desk):
+        return FULL
     world[lay.NOW] = now[TICK]
+    settle_stores(world, desk)
     apply_noted(machine, desk)
     now[TURNS] += 1
     now[TURNS_AT_TICK] += 1

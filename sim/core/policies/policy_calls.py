@@ -72,6 +72,7 @@ from .desk_layout import (
     Array,
     Desk,
 )
+from .store_desk import CHANGED as STORES_CHANGED
 from .submissions import note_submission
 from .timer_heap import lift_timer, sink_first_timer
 
@@ -123,6 +124,8 @@ def begin_call_of_timer(desk: Desk) -> None:
 def takeable(desk: Desk, world: Array, k: Int) -> Int:
     """Largest amount of a used part that a process could take now."""
     of = desk.used[k]
+    if of[BLOCKED] == NONE:
+        return of[AMOUNT]  # of a store: any amount is an error
     part = world[lay.PARTS] + of[COMPONENT] * lay.PART
     if of[BLOCKED] or world[part + lay.FAILED] or world[part + lay.HEAD] != NONE:
         return 0
@@ -171,9 +174,12 @@ def go_on_with_call(desk: Desk, world: Array) -> Int:
     if not now[CALLED]:
         if not observe(desk, world, p):
             return SLOW
-        head[rows.COUNT] = 0
+        head[rows.COUNT] = head[rows.STORE_STATE] = 0
+        changed = desk.stores.numbers[STORES_CHANGED]
         now[CODE] = call_adapter(of[ADAPTER], desk.calls, p)
         now[CALLED] = 1
+        if desk.stores.numbers[STORES_CHANGED] and not changed:
+            now[ACTOR] = p
         is_known = now[CODE] == rows.GO_ON or now[CODE] == rows.DONE
         if not is_known or head[rows.COUNT] > head[rows.MOST]:
             return SLOW

@@ -27,6 +27,7 @@ from ..losses import Lost
 from ..process import Running
 from ..run_interface import RunInterface
 from .compiled_process import CompiledProcess
+from .policy_stores import PolicyStores
 
 Row = Sequence[int]  # columns of an action
 OF_SUBMISSIONS = (rows.FLOP, rows.BYTES, rows.KEY, rows.AT)  # verbs
@@ -64,7 +65,7 @@ class PolicyRun(simpy.Process):
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
             self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
             self._emit, self._cancel, self._watch, self._settle, self._bad_part, self._bad_counter,
-            self._stray_number, self._record,
+            self._stray_number, self._record, self._wrong_store_verb,
         )  # fmt: skip
         self._target: Any = Initialize(sim.env, self)
 
@@ -122,6 +123,9 @@ class PolicyRun(simpy.Process):
         counts = self._run.counters.table(self.job, of.counters)
         per_second = self._run.ticks(1.0)
         self.turn = rows.new_turn(of.actions, len(self.part_numbers), counts, per_second)
+        kept = self._run.machine.parts.stores
+        names = [of.parts[k] for k, c in enumerate(self.part_numbers) if c in kept]
+        self._stores = PolicyStores(sim, of.parts, names, self.turn)
         self._arrivals = [int(self.env.now) + at for at in of.arrivals.ticks(self._run.tick)]
         self.arrival_columns = np.ascontiguousarray(of.arrivals.columns)
         self._step(rows.START, 0)
@@ -181,10 +185,13 @@ class PolicyRun(simpy.Process):
         """Call the kernel; returns its code."""
         self._observe()
         self.turn.head[rows.COUNT] = 0
+        self._stores.begin_call()
         try:
             return self._call(self.state, self.event, self.turn)
         except Exception as error:  # a kernel can raise anything
             raise self._raised(error) from error
+        finally:
+            self._stores.end_call()
 
     def _raised(self, error: Exception) -> SimulationError:
         return self._error(f"its kernel raised {type(error).__name__}: {error}; correct it")
@@ -225,7 +232,7 @@ class PolicyRun(simpy.Process):
         head = self.turn.head
         number, wanted = head.item(rows.GROW_TABLE), head.item(rows.GROW_ROWS)
         fields = getattr(self.state, "_fields", ())
-        if head[rows.COUNT]:
+        if head[rows.COUNT] or head[rows.STORE_STATE]:
             raise self._error("wrote actions before it returned grow(...); return it first")
         if not 0 <= number < len(fields):
             raise self._error(f"grows array {number}, but its state has {len(fields)}; correct it")
@@ -562,6 +569,9 @@ class PolicyRun(simpy.Process):
 
     def _bad_counter(self, row: Row, number: float) -> None:
         self._named(self._described.counters, row[rows.A], "counter", "counters")
+
+    def _wrong_store_verb(self, row: Row, number: float) -> None:
+        self._stores.raise_again(*row[rows.TAG :])
 
     def _part(self, number: int) -> str:
         name: str = self._named(self._described.parts, number, "part", "parts")

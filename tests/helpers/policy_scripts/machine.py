@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
+from foretrace.sim.facts.eviction.store import Store
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
@@ -14,14 +15,19 @@ SPREAD = Spread(np.empty(0), np.array([1.0, 2.0, 3.0]))  # so that the key of a 
 
 
 def machine() -> System:
-    """Two GPUs, two capacities, a link."""
+    """Two GPUs, two capacities, a link, two stores."""
     gpus = Component("node0.gpu0", "gpu", slots=1), Component("node0.gpu1", "gpu", slots=2)
     amounts = (
         Component("node0.kv", "memory", capacity=3, unit="block"),
         Component("node0.pool", "memory", capacity=5, unit="block"),
     )
+    stores = (
+        Component("node0.cache", "memory", capacity=Store(3), unit="block"),
+        Component("node0.pages", "memory", capacity=Store(4, "window"), unit="block"),
+    )
     return System(
-        (*gpus, *amounts, Component("wire", "link", rate=1e9)), (gpus[0].name, gpus[1].name)
+        (*gpus, *amounts, Component("wire", "link", rate=1e9), *stores),
+        (gpus[0].name, gpus[1].name),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from foretrace.sim.kernel import policy
+from foretrace.sim.kernel import policy, policy_store
+from foretrace.sim.kernel.jit import jit
 from foretrace.sim.run.policies.compiled_process import CompiledProcess, Mail
 from numpy.typing import NDArray
 from policy_scripts import script as verbs
@@ -15,6 +16,7 @@ from policy_scripts.script import PolicyScript
 Ints = NDArray[np.int64]
 LAST, HELD, OPEN, SUBMITTED = 0, 1, 5, 9  # of `now`: the step; then per part; per tag, twice
 CAPACITIES, PARTS = verbs.CAPACITIES, len(verbs.PARTS)
+KEYS, STORES = verbs.KEYS, len(verbs.STORES)
 
 
 class State(NamedTuple):
@@ -26,6 +28,48 @@ class State(NamedTuple):
     codes: Ints
     rows: Ints  # that `table` must have at each step
     table: Ints
+    kept: Ints  # number of holds of each entry, per store and key
+
+
+@jit
+def look_at_stores(turn):
+    """Emit all that is seen of the stores."""
+    for part in range(PARTS, PARTS + STORES):
+        seen = 0
+        for key in range(KEYS):
+            seen = 16 * seen + policy_store.owners(turn, part, key) + 1
+            seen = 4 * seen + policy_store.size(turn, part, key)
+        policy.emit(turn, 1, seen)
+        amounts = policy_store.used(turn, part), policy_store.held(turn, part)
+        policy.emit(turn, 1, 100 * amounts[0] + amounts[1])
+        policy.emit(turn, 1, 10 * policy.held(turn, part) + policy.failed(turn, part))
+
+
+@jit
+def use_store(state, turn, row):
+    """Act on a store."""
+    verb, part, key, c, must = row[0], row[1], row[2], row[3], row[4]
+    at = (part - PARTS) * KEYS + key
+    if verb == verbs.KEEP:
+        held = policy_store.hold(turn, part, key, c)
+        policy.emit(turn, 2, held)
+        if held:
+            state.kept[at] += 1
+    elif verb == verbs.LET_GO:
+        if must or state.kept[at]:
+            policy_store.release(turn, part, key)
+            if not must:
+                state.kept[at] -= 1
+    elif verb == verbs.PREFIX:
+        keys = np.array([key, c, key + 1])
+        policy.emit(turn, 2, policy_store.longest_prefix(turn, part, keys))
+    elif must or policy_store.owners(turn, part, key) >= 0:
+        if verb == verbs.DROP:
+            policy.emit(turn, 2, policy_store.drop(turn, part, key))
+        elif verb == verbs.TOUCH:
+            policy_store.touch(turn, part, key)
+        else:
+            policy_store.set_order(turn, part, key, c)
 
 
 @policy.policy_kernel
@@ -41,6 +85,7 @@ def play(state, event, turn):
         if part < CAPACITIES:
             seen += 10 * policy.waiting(turn, part) + 1000 * policy.free(turn, part)
         policy.emit(turn, 1, seen)
+    look_at_stores(turn)
     if kind in (policy.TIMER, policy.GRANT, policy.ENDED, policy.SETTLED):
         now[OPEN + tag] -= 1
     if kind == policy.ENDED:
@@ -98,6 +143,8 @@ def play(state, event, turn):
             now[OPEN + a] += 1
         elif verb == verbs.LOOK:
             policy.emit(turn, 2, policy.free(turn, a))
+        elif verb >= verbs.KEEP:
+            use_store(state, turn, row)
     now[LAST] = k + 1
     return state.codes[k]
 
@@ -117,10 +164,11 @@ def compiled(script: PolicyScript) -> CompiledProcess:
             np.array([step.code for step in steps], np.int64),
             np.array([step.rows for step in steps], np.int64),
             np.zeros(1, np.int64),
+            np.zeros(KEYS * STORES, np.int64),
         ),
         graphs={**{name: known[name] for name in verbs.GRAPHS}, "sized": grid()},
         arrivals=(np.array(at, float) * 1e-9, np.array(columns, np.int64)),
-        parts=verbs.PARTS,
+        parts=(*verbs.PARTS, *verbs.STORES),
         metrics=verbs.METRICS,
         counters=verbs.COUNTERS,
         series=verbs.SERIES,

@@ -16,11 +16,12 @@ from policy_scripts.script import Action, PolicyScript, Step
 from policy_scripts.twin import Twin
 
 PARTS = verbs.PARTS
-MAY_FAIL = (*PARTS[1:], "node0.gpu0")
+MAY_FAIL = (*PARTS[1:], "node0.gpu0", verbs.STORES[0])
 SYSTEM = machine()
 CALM = (
     verbs.SUBMIT, verbs.SUBMIT, verbs.AFTER, verbs.TAKE, verbs.TAKE, verbs.RELEASE, verbs.SAY,
-    verbs.COUNT, verbs.LOOK,
+    verbs.COUNT, verbs.LOOK, verbs.KEEP, verbs.KEEP, verbs.LET_GO, verbs.DROP, verbs.TOUCH,
+    verbs.ORDER, verbs.PREFIX,
 )  # fmt: skip
 NEVER_REPEATED = Repeat(lambda: None, lambda _: None)
 
@@ -87,7 +88,7 @@ class _Draw:
     def action(self) -> Action:
         r, odd = self.r, self.r.random() < self.odd
         tag, part = r.randrange(verbs.TAGS), r.randrange(verbs.CAPACITIES)
-        verb = r.choice(CALM) if self.calm and r.random() < 0.98 else r.randrange(14)
+        verb = r.choice(CALM) if self.calm and r.random() < 0.98 else r.randrange(20)
         if verb == verbs.SUBMIT and r.random() < 0.3:
             return verb, verbs.GRID, tag, -1 if odd else r.randrange(10), r.choice([0, 7])
         if verb == verbs.SUBMIT:
@@ -97,7 +98,7 @@ class _Draw:
             return verb, -1 if odd else self.ticks(), tag, 0, 0
         if verb in (verbs.TAKE, verbs.ACQUIRE):
             amount = r.choice([0, -1, 9]) if odd and r.random() < 0.7 else r.choice([1, 1, 2, 3])
-            part = r.choice([2, 3, 4]) if odd and amount > 0 else part
+            part = r.choice([2, 3, 4, 6]) if odd and amount > 0 else part
             return (verb, part, amount, tag if verb == verbs.ACQUIRE else 0, 0)
         if verb == verbs.RELEASE:
             return (verb, part, 4, 0, 1) if odd else (verb, part, r.choice([1, 2, 9]), 0, 0)
@@ -121,19 +122,36 @@ class _Draw:
             return verb, tag, 0, 0, 0
         if verb in (verbs.CANCEL, verbs.WATCH):
             return verb, tag, 0, 0, int(odd)
+        if verb >= verbs.KEEP:
+            return self.store_action(verb, odd)
         return verbs.LOOK, -1 if odd else part, 0, 0, 0
+
+    def store_action(self, verb: int, odd: bool) -> Action:
+        """An action on a store; an odd one has a wrong part, key, size or rule."""
+        r = self.r
+        key, part = r.randrange(verbs.KEYS - 1), len(PARTS) + r.randrange(len(verbs.STORES))
+        if verb == verbs.KEEP:
+            size = r.choice([0, 9, 1, 2]) if odd else 1 + key % 3
+            key = r.choice([key, -3]) if odd and size == 1 + key % 3 else key
+            return verb, part, key, size, 0
+        if verb == verbs.ORDER:
+            return verb, part if odd else len(PARTS) + 1, key, r.randrange(-2, 3), int(odd)
+        if verb == verbs.PREFIX:
+            return verb, r.choice([0, 9]) if odd else part, key, r.randrange(verbs.KEYS), 0
+        return verb, part, key, 0, int(odd)
 
     def beside(self) -> tuple[tuple[Any, ...], ...]:
         """Steps of a generator."""
         r = self.r
         kinds = ["wait", "wait", "hold", "take", "send", "receive", "submit", "race"]
+        kinds += ["keep", "keep"]
         kinds += ["fail", "fail", "restore", "cancel", "resume", "resume"] * self.faults
         steps = [
             (r.choice(kinds), r.randrange(9), r.randrange(9), self.ticks())
             for _ in range(r.choice([4, 9, 16]))
         ]
         if self.faults:
-            for k in range(4):
+            for k in range(5):
                 steps += [("wait", 0, 0, 3), ("restore", k, 0, 0), ("resume", 0, 0, 0)]
         return tuple(steps)
 
@@ -162,6 +180,8 @@ def plain(number: int, steps: tuple[tuple[Any, ...], ...]) -> Any:
                     sim.emit("took", k)
                     yield sim.env.timeout(ticks)
                     sim.release(name, 1 + b % 2)
+            elif what == "keep":
+                yield from keeps(sim, a, b, ticks)
             elif what == "send":
                 sim.mailbox(verbs.BOXES[a % 3]).send(a, b, k, answer_to=verbs.BOXES[b % 3])
             elif what == "receive":
@@ -177,13 +197,24 @@ def plain(number: int, steps: tuple[tuple[Any, ...], ...]) -> Any:
     return beside
 
 
+def keeps(sim: Any, a: int, b: int, ticks: int) -> Any:
+    """Hold an entry for a time, and look at the store."""
+    store, key = sim.store(verbs.STORES[a % 2]), b % verbs.KEYS
+    sim.emit("cached", 10 * store.cached + store.longest_prefix([0, 1, 2]))
+    if store.hold(key, 1 + key % 3):
+        sim.emit("kept", key)
+        yield sim.env.timeout(ticks)
+        store.release(key)
+        sim.emit("cached", 10 * store.cached + (key in store and store.drop(key)))
+
+
 def steers(sim: Any, what: str, a: int) -> None:
     """Faults, and who mends them."""
     count = sim._run.machine.count
     if what == "fail":
-        sim.fail(MAY_FAIL[a % 4])
+        sim.fail(MAY_FAIL[a % 5])
     elif what == "restore":
-        sim.restore(MAY_FAIL[a % 4])
+        sim.restore(MAY_FAIL[a % 5])
     elif what == "cancel" and count:
         sim.cancel(a * 7 % count)
     elif what == "resume":
@@ -214,7 +245,8 @@ def outcome(program: Program, engine: str, how: str, replica: int | None = 0) ->
         found = session.run_jobs(processes, None, "ops", NEVER_REPEATED)
         held = found.acquired
         columns = [found.start.tolist(), found.end.tolist()]
-        times = columns, held.changes.tolist(), held.waits.tolist(), held.names
+        stores = [(n, s.counts, s.samples.tolist()) for n, s in found.stores.items()]
+        times = columns, held.changes.tolist(), held.waits.tolist(), held.names, stores
     except (SimulationError, GraphError) as e:
         error = type(e).__name__, e.kind, getattr(e, "ops", ()), getattr(e, "open_ops", ())
     return list(session.emissions.emitted()), times, error, session.series.recorded()

@@ -8,6 +8,8 @@ GRAPHS = ("one", "two", "holding")
 GRID = len(GRAPHS)  # number of the grid, which comes after the graphs
 PARTS = ("node0.kv", "node0.pool", "wire", "node0.gpu1")
 CAPACITIES = 2  # parts with a capacity, which come first
+STORES = ("node0.cache", "node0.pages")  # come after the parts; the second has order numbers
+KEYS = 5  # of entries; the size of one is 1 + key % 3
 BOXES = ("b0", "b1", "b2")
 METRICS = ("event", "seen", "said")
 COUNTERS = ("hits", "drops")
@@ -16,6 +18,7 @@ TAGS = 4
 
 SUBMIT, AFTER, TAKE, ACQUIRE, RELEASE, SEND, RATE, SAY, COUNT, CANCEL = range(10)
 WATCH, LOOK, SETTLE, RECORD = range(10, 14)
+KEEP, LET_GO, DROP, TOUCH, ORDER, PREFIX = range(14, 20)
 """Verbs of an action; the kernel and the twin say below what the numbers mean."""
 
 Action = tuple[int, int, int, int, int]  # verb and four numbers

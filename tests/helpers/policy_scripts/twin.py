@@ -19,6 +19,7 @@ from policy_scripts.machine import graphs, grid
 from policy_scripts.script import PolicyScript
 
 Steps = Generator[simpy.Event, Any, None]
+EVERY_PART = (*verbs.PARTS, *verbs.STORES)
 CANCELLABLE = rows.TIMER, rows.GRANT, rows.ENDED, rows.SETTLED
 
 
@@ -45,11 +46,14 @@ class _Playing:
         self.script, self.sim, self.at, self.over = script, sim, 0, False
         self.waits: dict[simpy.Event, tuple[int, int, Any, simpy.Process]] = {}
         self.watched: dict[int, simpy.Event] = {}
-        self.held = [0] * 4
+        self.held = [0] * len(EVERY_PART)
+        self.kept = [[0] * verbs.KEYS for _ in verbs.STORES]
         self.finished = sim.env.event()
 
     def begins(self) -> Steps:
         sim, script = self.sim, self.script
+        self.main = sim.env.active_process
+        self.stores = [sim.store(name) for name in verbs.STORES]
         known = graphs()
         self.graphs = [*(sim.prepare(known[name]) for name in verbs.GRAPHS), sim.prepare(grid())]
         for counter in verbs.COUNTERS:
@@ -143,6 +147,7 @@ class _Playing:
             if k < verbs.CAPACITIES:
                 seen += 10 * len(sim.waiting(part)) + 1000 * sim.free(part)
             sim.emit("seen", seen)
+        self.as_one_process(self.look_at_stores)
         self.barred: set[int] = set()  # capacities whose request was cancelled in this step
         self.at += 1
         for verb, *numbers in step.actions:
@@ -164,21 +169,21 @@ class _Playing:
                 raise SimulationError("policy", "waits for a negative time")
             self.wait(sim.env.timeout(a), rows.TIMER, b)
         elif verb == verbs.TAKE:
-            name = self.of(verbs.PARTS, a)
+            name = self.of(EVERY_PART, a)
             took = (a not in self.barred or b < 1) and sim.take(name, b)
             sim.emit("said", took)
             self.held[a] += b * took
         elif verb == verbs.ACQUIRE:
-            self.wait(sim.acquire(self.of(verbs.PARTS, a), b), rows.GRANT, c, a)
+            self.wait(sim.acquire(self.of(EVERY_PART, a), b), rows.GRANT, c, a)
         elif verb == verbs.RELEASE:
             amount = b if d else min(b, self.held[a])
             if amount:
-                sim.release(self.of(verbs.PARTS, a), amount)
+                sim.release(self.of(EVERY_PART, a), amount)
                 self.held[a] -= amount
         elif verb == verbs.SEND:
             sim.mailbox(self.of(verbs.BOXES, a)).send(b, c, d, answer_to=self.script.inbox)
         elif verb == verbs.RATE:
-            sim.set_rate(self.of(verbs.PARTS, a), b * 1e8)
+            sim.set_rate(self.of(EVERY_PART, a), b * 1e8)
         elif verb == verbs.SAY:
             sim.emit(self.of(verbs.METRICS, a), b)
         elif verb == verbs.COUNT:
@@ -192,8 +197,51 @@ class _Playing:
         elif verb == verbs.SETTLE:
             self.wait(sim.settled(), rows.SETTLED, a)
         elif verb == verbs.LOOK:
-            name = self.of(verbs.PARTS, a)
+            name = self.of(EVERY_PART, a)
             sim.emit("said", sim.free(name))
+        elif verb >= verbs.KEEP:
+            self.as_one_process(lambda: self.use_store(verb, a, b, c, d))
+
+    def as_one_process(self, call: Any) -> None:
+        """Act on stores as one process, whichever generator does it."""
+        env, who = self.sim.env, self.sim.env.active_process
+        env._active_proc = self.main
+        try:
+            call()
+        finally:
+            env._active_proc = who
+
+    def look_at_stores(self) -> None:
+        for name, store in zip(verbs.STORES, self.stores, strict=True):
+            seen = 0
+            for key in range(verbs.KEYS):
+                seen = 16 * seen + (store.owners(key) + 1 if key in store else 0)
+                seen = 4 * seen + (store.size(key) if key in store else 0)
+            self.sim.emit("seen", seen)
+            self.sim.emit("seen", 100 * store.used + store.held)
+            self.sim.emit("seen", 10 * self.sim.held(name) + self.sim.failed(name))
+
+    def use_store(self, verb: int, part: int, key: int, c: int, must: int) -> None:
+        sim = self.sim
+        store = sim.store(self.of(EVERY_PART, part))
+        kept = self.kept[part - len(verbs.PARTS)]
+        if verb == verbs.KEEP:
+            held = store.hold(key, c)
+            sim.emit("said", held)
+            kept[key] += held
+        elif verb == verbs.LET_GO:
+            if must or kept[key]:
+                store.release(key)
+                kept[key] -= not must
+        elif verb == verbs.PREFIX:
+            sim.emit("said", store.longest_prefix([key, c, key + 1]))
+        elif must or key in store:
+            if verb == verbs.DROP:
+                sim.emit("said", store.drop(key))
+            elif verb == verbs.TOUCH:
+                store.touch(key)
+            else:
+                store.set_order(key, c)
 
     def cancel(self, tag: int, must: int) -> None:
         found = [e for e, w in self.waits.items() if w[0] in CANCELLABLE and w[1] == tag]

@@ -7,6 +7,7 @@ from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.stores.entry_store import EntryStore as CoreStore
 from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.store_control import AmountSamples
 from foretrace.sim.engine_api.store_interface import NOBODY, PARTS, SeenEntry
 from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.facts.eviction.rule import EVICTION_RULES, EvictionRule, eviction_rule
@@ -479,6 +480,17 @@ def test_eviction_follows_the_rule(rule, program):
         gone += before - {e.key for e in store.entries(0)}
     assert gone == expected
     assert free + len(gone) == 6
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 7), st.integers(1, 9))
+def test_samples_of_many_turns_are_those_of_one_turn_after_the_other(gaps, batch, most):
+    rows = np.column_stack([np.cumsum(gaps), np.arange(len(gaps)), np.arange(len(gaps)) // 2])
+    one, many = AmountSamples(most), AmountSamples(most)
+    for row in rows.tolist():
+        one.add(*row)
+    for first in range(0, len(rows), batch):
+        many.extend(rows[first : first + batch])
+    assert (many.rows.tolist(), many.window) == (one.rows.tolist(), one.window)
 
 
 def test_a_large_store_grows_and_evicts_in_order():
