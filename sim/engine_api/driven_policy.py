@@ -10,6 +10,7 @@ import simpy
 from numpy.typing import NDArray
 
 from .interface import Numbers, PreparedShape, Submitted
+from .mailbox import Mailbox, Receipt
 
 Ints = NDArray[np.int64]
 
@@ -38,6 +39,8 @@ class DrivenPolicy(Protocol):
     metrics : names of its metrics
     arrival_columns : (n, 3) integers of its arrivals
     job : number of its job
+    boxes, inbox : mailboxes to which it sends, and the one that it reads
+    receipt : event of its next message, for which it waits
     """
 
     kernel: Any
@@ -48,6 +51,9 @@ class DrivenPolicy(Protocol):
     metrics: tuple[str, ...]
     arrival_columns: Ints
     job: int
+    boxes: list[Mailbox]
+    inbox: Mailbox | None
+    receipt: Receipt | None
 
     @property
     def arrival_ticks(self) -> Ints:
@@ -92,6 +98,9 @@ class DrivenPolicy(Protocol):
 
     def add_timer(self, event: simpy.Event, kind: int, tag: int) -> None:
         """Wait for a timer or arrival."""
+
+    def end_receipt(self) -> None:
+        """Wait for its receipt no more, as its kernel was called with the message."""
 
     def end_submission(self, handle: Submitted) -> None:
         """Note that a submission has ended, and that the kernel was called for its end."""

@@ -18,6 +18,7 @@ from ..simpy_loop import SimpyLoop
 from ..submitted_graph import SubmittedGraph
 from . import desk_layout as dl
 from .desk_layout import GRAPH_AS_OPS, Array, Desk
+from .desk_mail import DrivenMail
 from .desk_tables import PartTables, shape_row, table
 
 SAMPLES_AT_ONCE, NOTES_AT_ONCE = 1 << 14, 1 << 8
@@ -59,6 +60,7 @@ class FilledDesk:
     ):
         self.engine, self.driven = engine, driven
         self.keys: PartTables = PartTables()
+        self.mail = DrivenMail(engine.mail, driven)
         self.names: dict[tuple[int, str], int] = {}
         self.given: list[FixedShape | None] = []
         self.handed: list[SubmittedGraph] = []
@@ -117,6 +119,7 @@ class FilledDesk:
             np.zeros((NOTES_AT_ONCE, dl.NOTE), np.int64),
             np.zeros((64, dl.SUB), np.int64), np.zeros(64, np.int64), owner,
             table(shapes, dl.SHAPE), np.zeros((0, 4), np.int64), self._name_counts(),
+            self.mail.arrays(),
         )  # fmt: skip
 
     def _numbers(self, waits: QueuedWaits) -> Array:

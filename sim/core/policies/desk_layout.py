@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.state_layout import NONE
+from .mail_layout import DeskMail
 
 Array = NDArray[np.int64]
 LATE = 2**63 - 1
@@ -176,6 +177,7 @@ class Desk(NamedTuple):
     shapes : prepared graphs
     reserved : rows of flows, uses, holders and claims for further submissions
     names : number of submissions per name of a graph
+    mail : mailboxes of policies
     """
 
     now: Array
@@ -194,6 +196,7 @@ class Desk(NamedTuple):
     shapes: Array
     reserved: Array
     names: Array
+    mail: DeskMail
 
 
 def new_numbers() -> Array:

@@ -15,6 +15,7 @@ from ..submitted_graph import SubmittedGraph
 from . import desk_layout as dl
 from .desk_filling import FilledDesk
 from .desk_layout import GRAPH_AS_OPS, Array
+from .desk_mail import with_more_letters
 from .desk_tables import table
 
 RESERVED_AT_ONCE, MOST_RESERVED = 16, 1 << 10  # submissions for which rows are reserved
@@ -39,6 +40,7 @@ class DeskMemory(FilledDesk):
         wakes = np.zeros(len(submissions), np.int64)
         wakes[: len(desk.wakes)] = desk.wakes
         self.desk = desk._replace(timers=timers, noted=noted, submissions=submissions, wakes=wakes)
+        self.desk = self.desk._replace(mail=with_more_letters(self.desk.mail))
         self._make_room_for_graphs()
 
     def _make_room_for_graphs(self) -> None:

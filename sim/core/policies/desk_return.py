@@ -36,17 +36,17 @@ class ReturnedDesk(DeskMemory):
         self._give_samples()
         self._return_amounts()
         for time, order, k, kind, tag in self._timers():
-            event = simpy.Event(env)
-            event._ok, event._value = True, None
-            self.driven[k].add_timer(event, kind, tag)
-            heappush(env._queue, (time, NORMAL, order, event))
+            heappush(env._queue, (time, NORMAL, order, self._due_event(k, kind, tag)))
+        self.mail.give_back(self.desk.mail)
         handles = self._return_submissions()
         self._return_noted(handles)
         if code == lay.HEAVY:
             raise engine.excess_weight_error()
         if code == lay.TELLS:
+            self.mail.undo_deliveries(self.desk.mail)
             engine._wake_processes(env._now, env._now)
-        self._return_wakes(handles)
+        else:
+            self._return_wakes(handles)
         due = world.item(lay.DUE)
         if engine.todo:
             engine._plan_turn(env._now, LATER)
@@ -56,7 +56,20 @@ class ReturnedDesk(DeskMemory):
         if now[dl.CALLING] != NONE:
             called = bool(now[dl.CALLED])
             policy = self.driven[now.item(dl.CALLING)]
+            if policy.event[rows.KIND] == rows.MESSAGE:
+                policy.end_receipt()
             policy.go_on(now.item(dl.ROW), now.item(dl.CODE) if called else None, error)
+
+    def _due_event(self, k: int, kind: int, tag: int) -> simpy.Event:
+        """Event of a timer, an arrival or a kept message of a policy."""
+        if kind == rows.MESSAGE:
+            event, value = self.mail.fill(self.desk.mail.letters[tag].tolist())
+            event._ok, event._value = True, value
+            return event
+        made = simpy.Event(self.engine.env)
+        made._ok, made._value = True, None
+        self.driven[k].add_timer(made, kind, tag)
+        return made
 
     def _timers(self) -> list[list[int]]:
         found: list[list[int]] = self.desk.timers[: self.now[dl.TIMERS]].tolist()
@@ -153,14 +166,18 @@ class ReturnedDesk(DeskMemory):
         engine = self.engine
         if verb == rows.SUBMIT:
             return lambda: engine._join(handles[what])
+        if verb == rows.SEND:
+            return self.mail.post(self.desk.mail.letters[what].tolist())
         if verb == rows.TAKE:
             return lambda: engine._note_taken(what, amount)
         return lambda: engine._return_capacity(what, -amount)
 
     def _return_wakes(self, handles: list[SubmittedGraph]) -> None:
-        """Schedule the ends of this turn for which no kernel was called yet."""
+        """Schedule the ends and messages of this turn for which no kernel was called yet."""
         for row in self.desk.wakes[self.now[dl.WAKE] : self.now[dl.WAKES]].tolist():
             self.engine._wake_in(0, handles[row].done, None)
+        for letter in self.mail.delivered(self.desk.mail):
+            self.engine._wake_in(0, *self.mail.fill(letter))
 
     def _return_amounts(self) -> None:
         """Record what processes hold now."""

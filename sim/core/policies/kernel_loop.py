@@ -41,7 +41,13 @@ from .desk_layout import (
     WAKES,
     Desk,
 )
-from .policy_calls import begin_call, begin_call_of_timer, go_on_with_call
+from .mail_layout import DELIVERED, NEXT_DELIVERED
+from .policy_calls import (
+    begin_call,
+    begin_call_of_message,
+    begin_call_of_timer,
+    go_on_with_call,
+)
 from .submissions import apply_noted, graph_row
 
 
@@ -61,6 +67,8 @@ def run_policies(machine: tuple, desk: Desk) -> Int:  # type: ignore[type-arg]
             code = go_on_with_call(desk, world)
         elif now[WAKE] < now[WAKES]:
             begin_call_of_end(desk)
+        elif desk.mail.now[NEXT_DELIVERED] < desk.mail.now[DELIVERED]:
+            begin_call_of_message(desk)
         elif now[TIMERS] and desk.timers[0, AT] == now[TICK]:
             if now[EVENTS_AT_TICK] > BUSY:
                 return CROWDED

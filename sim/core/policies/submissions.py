@@ -85,6 +85,7 @@ from .desk_layout import (
     Array,
     Desk,
 )
+from .mail_lists import post_letter
 
 
 @jit_without_refcounts
@@ -168,6 +169,9 @@ def apply_noted(machine: tuple, desk: Desk) -> None:  # type: ignore[type-arg]
         verb, what = desk.noted[i, NOTED_VERB], desk.noted[i, NOTED_WHAT]
         if verb == rows.SUBMIT:
             join_submission(machine, desk, what)
+            continue
+        if verb == rows.SEND:
+            post_letter(desk.mail, what)
             continue
         part = world[lay.PARTS] + what * lay.PART
         world[part + lay.TAKEN] += desk.noted[i, NOTED_AMOUNT]

@@ -17,7 +17,7 @@ from simpy.events import Initialize
 from ...engine_api.capacity_ledger import Grant
 from ...engine_api.driven_policy import FixedShape
 from ...engine_api.interface import State, Submitted
-from ...engine_api.mailbox import Mailbox, Message
+from ...engine_api.mailbox import Mailbox, Message, Receipt
 from ...errors import SimulationError
 from ...kernel import policy_rows as rows
 from ...record.prepared import Prepared
@@ -59,6 +59,7 @@ class PolicyRun(simpy.Process):
         self._waits: dict[simpy.Event, Wait] = {}
         self._by_tag: dict[int, dict[simpy.Event, None]] = {}  # what `cancel` finds
         self._watches: dict[int, simpy.Event] = {}  # by number of the submission
+        self.receipt: Receipt | None = None
         self.event = np.zeros(rows.EVENT_COLUMNS, np.int64)
         self._act_by_verb = (
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
@@ -117,8 +118,8 @@ class PolicyRun(simpy.Process):
         self.state, self._call = of.new_state(), _callable_kernel(of.kernel)
         self._graphs: list[Prepared] = [sim.prepare(graph) for graph in of.graphs.values()]
         self.part_numbers = [sim.system.number(name) for name in of.parts]
-        self._boxes: list[Mailbox] = [sim.mailbox(name) for name in of.mail.to]
-        self._inbox = sim.mailbox(of.mail.inbox) if of.mail.inbox else None
+        self.boxes: list[Mailbox] = [sim.mailbox(name) for name in of.mail.to]
+        self.inbox = sim.mailbox(of.mail.inbox) if of.mail.inbox else None
         counts = self._run.counters.table(self.job, of.counters)
         per_second = self._run.ticks(1.0)
         self.turn = rows.new_turn(of.actions, len(self.part_numbers), counts, per_second)
@@ -298,6 +299,10 @@ class PolicyRun(simpy.Process):
         """Wait for a timer or arrival."""
         self._wait(event, kind, tag)
 
+    def end_receipt(self) -> None:
+        """Wait for its receipt no more, as its kernel was called with the message."""
+        self._end_wait(cast(Receipt, self.receipt))
+
     def end_submission(self, handle: Submitted) -> None:
         """Note that a submission has ended, and that the kernel was called for its end."""
         done = handle.done
@@ -374,6 +379,8 @@ class PolicyRun(simpy.Process):
         self._finish(row, self._decide(self._called() if code is None else code))
         if kind == rows.ARRIVAL:
             self._await_arrival(tag + 1)
+        elif kind == rows.MESSAGE:
+            self._await_message()
         self._check_can_wake()
 
     # Events to wait for.
@@ -413,8 +420,9 @@ class PolicyRun(simpy.Process):
             self._wait(event, rows.ARRIVAL, row)
 
     def _await_message(self) -> None:
-        if self.is_alive and self._inbox is not None:
-            self._wait(self._inbox.receive(), rows.MESSAGE, 0)
+        if self.is_alive and self.inbox is not None:
+            self.receipt = self.inbox.receive()
+            self._wait(self.receipt, rows.MESSAGE, 0)
 
     def _forget_watch(self, graph: Submitted) -> None:
         """Wait for losses of a graph no more, since it is over."""
@@ -504,7 +512,7 @@ class PolicyRun(simpy.Process):
 
     def _send(self, row: Row, number: float) -> None:
         _, to, a, b, c = row
-        box = self._named(self._boxes, to, "mailbox", "mail.to")
+        box = self._named(self.boxes, to, "mailbox", "mail.to")
         box.send(a, b, c, answer_to=self._described.mail.inbox)
 
     def _set_rate(self, row: Row, number: float) -> None:

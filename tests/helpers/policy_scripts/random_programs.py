@@ -20,7 +20,7 @@ MAY_FAIL = (*PARTS[1:], "node0.gpu0")
 SYSTEM = machine()
 CALM = (
     verbs.SUBMIT, verbs.SUBMIT, verbs.AFTER, verbs.TAKE, verbs.TAKE, verbs.RELEASE, verbs.SAY,
-    verbs.COUNT, verbs.LOOK,
+    verbs.COUNT, verbs.LOOK, verbs.SEND,
 )  # fmt: skip
 NEVER_REPEATED = Repeat(lambda: None, lambda _: None)
 
