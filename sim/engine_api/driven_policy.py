@@ -81,6 +81,9 @@ class DrivenPolicy(Protocol):
     def shapes(self) -> list[FixedShape | None]:
         """Its graphs in order; None for one that only Python can submit."""
 
+    def way_shapes(self) -> list[list[FixedShape | None]]:
+        """For each of its graphs, the shape of each way; None for one of only Python."""
+
     def most_held(self) -> float:
         """Size of the graphs in memory, in ops, from which on only Python may submit."""
 
@@ -114,11 +117,12 @@ class DrivenPolicy(Protocol):
         key: int,
         is_over: bool,
         is_freed: bool,
+        way: int | None = None,
     ) -> None:
         """Record a submission that its kernel made, and wait for its end unless it is over."""
 
-    def representative(self, graph: int) -> Any:
-        """Record of a submission that stands for all of one of its graphs."""
+    def representative(self, graph: int, way: int | None = None) -> Any:
+        """Record of a submission that stands for all of one of its graphs on one way."""
 
     def free_ended_graphs(self, more: Sequence[Any]) -> Ints | None:
         """Let the run sum up and free the graphs that are over, if it is time.

@@ -20,6 +20,7 @@ from . import desk_layout as dl
 from .desk_layout import GRAPH_AS_OPS, Array, Desk
 from .desk_mail import DrivenMail
 from .desk_tables import PartTables, shape_row, table
+from .desk_ways import WayTables
 
 SAMPLES_AT_ONCE, NOTES_AT_ONCE = 1 << 14, 1 << 8
 
@@ -63,6 +64,7 @@ class FilledDesk:
         self.mail = DrivenMail(engine.mail, driven)
         self.names: dict[tuple[int, str], int] = {}
         self.given: list[FixedShape | None] = []
+        self.ways = WayTables()
         self.handed: list[SubmittedGraph] = []
         self.reserved: dict[int, list[tuple[int, int, int, int]]] = {}
         self.returned: dict[int, list[tuple[int, int, int, int]]] = {}
@@ -94,6 +96,13 @@ class FilledDesk:
         calls, policies, shapes = list[list[int]](), list[list[int]](), list[list[int]]()
         may_flow = not engine.store.failed.any()
         due = Counter(timer[dl.WHOSE] for timer in waits.timers)
+
+        def append(p: DrivenPolicy, shape: FixedShape | None) -> None:
+            key = p.job, "" if shape is None else shape.name
+            name = self.names.setdefault(key, len(self.names))
+            shapes.append(shape_row(shape, name, may_flow))
+            self.given.append(shape)
+
         for p in self.driven:
             adapter, kernel = addresses[p]
             calls.append(call_row(kernel, p.state, p.event, p.turn))
@@ -103,10 +112,10 @@ class FilledDesk:
             for part in range(len(p.part_numbers)):
                 self.keys.add(engine, p, part)
             for shape in given:
-                key = p.job, "" if shape is None else shape.name
-                name = self.names.setdefault(key, len(self.names))
-                shapes.append(shape_row(shape, name, may_flow))
-            self.given += given
+                append(p, shape)
+        for p, row in zip(self.driven, policies, strict=True):
+            self.ways.add(p, row[dl.GRAPHS], shapes, append)
+        self.ways.set_pools(shapes)
         timers = np.zeros((2 * len(waits.timers) + 64, dl.TIMER), np.int64)
         timers[: len(waits.timers)] = table(sorted(waits.timers), dl.TIMER)
         if len(owner) < engine.store.room[lay.GRAPHS]:
@@ -118,7 +127,9 @@ class FilledDesk:
             np.zeros((SAMPLES_AT_ONCE, dl.CHANGE), np.int64),
             np.zeros((NOTES_AT_ONCE, dl.NOTE), np.int64),
             np.zeros((64, dl.SUB), np.int64), np.zeros(64, np.int64), owner,
-            table(shapes, dl.SHAPE), np.zeros((0, 4), np.int64), self._name_counts(),
+            table(shapes, dl.SHAPE), np.zeros((0, 4), np.int64),
+            np.zeros((len(self.ways.sizes), dl.RESERVE_POOL), np.int64),
+            np.array(self.ways.rows, np.int64), self._name_counts(),
             self.mail.arrays(),
         )  # fmt: skip
 

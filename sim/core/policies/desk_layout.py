@@ -120,7 +120,8 @@ NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
 ) = range(18)
 
 # Row of a prepared graph: addresses and sizes of its block (GraphBlock), of its numbers, and the
-# row of the number of its name's submissions.
+# row of the number of its name's submissions; pool of its reserved rows, NONE if it needs none;
+# first row of its ways in the table of ways, and their number.
 (
     CELLS_AT,
     CELL_COUNT,
@@ -145,10 +146,14 @@ NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
     AMOUNTS_AT,
     OP_COUNT,  # 0: Python must submit it
     NAME,
-    RESERVED,  # first of its reserved rows in `Desk.reserved`, and number of those left
-    RESERVES,
+    POOL,
+    FIRST_WAY,
+    WAY_COUNT,
     SHAPE,
-) = range(26)
+) = range(27)
+
+# Row of a pool of reserved rows: the first in `Desk.reserved`, and number of those left.
+RESERVED, RESERVES, RESERVE_POOL = range(3)
 
 GRAPH_AS_OPS = 30  # size of a graph in memory, in ops; as in ``run/held_graphs.py``
 BUSY = 10_000  # calls or turns at one tick, from which on Python looks for endless loops
@@ -176,6 +181,8 @@ class Desk(NamedTuple):
     owner : row of the submission, for each graph in memory; NONE for others
     shapes : prepared graphs
     reserved : rows of flows, uses, holders and claims for further submissions
+    pools : reserved rows of each combination of sizes
+    ways : row of the shape of each way of each graph; NONE if Python must submit it
     names : number of submissions per name of a graph
     mail : mailboxes of policies
     """
@@ -195,6 +202,8 @@ class Desk(NamedTuple):
     owner: Array
     shapes: Array
     reserved: Array
+    pools: Array
+    ways: Array
     names: Array
     mail: DeskMail
 

@@ -75,14 +75,10 @@ class DeskMemory(FilledDesk):
         return np.array([len(subs), *sums.tolist()], np.int64)
 
     def _reserve_rows(self) -> None:
-        """Reserve rows of flows, uses, holders and claims for shapes that have few left."""
-        shapes, store, found = self.desk.shapes, self.engine.store, list[Any]()
-        for k, shape in enumerate(shapes.tolist()):
-            flows, uses = shape[dl.FLOW_COUNT], shape[dl.USE_COUNT]
-            holders, claims = shape[dl.HOLDER_COUNT], shape[dl.CLAIM_COUNT]
-            if not flows and not claims:
-                continue
-            first, left = shape[dl.RESERVED], shape[dl.RESERVES]
+        """Reserve rows of flows, uses, holders and claims for pools that have few left."""
+        pools, store, found = self.desk.pools, self.engine.store, list[Any]()
+        for (flows, uses, holders, claims), k in self.ways.sizes.items():
+            first, left = pools[k].tolist()
             mine = [tuple(row) for row in self.desk.reserved[first : first + left].tolist()]
             used = self.reserved.get(k, [])
             mine += self.returned.pop(k, [])
@@ -94,7 +90,7 @@ class DeskMemory(FilledDesk):
                     mine.append(one)
                     used.append(one)
                 self.reserved[k] = used
-            shapes[k, dl.RESERVED], shapes[k, dl.RESERVES] = len(found), len(mine)
+            pools[k, dl.RESERVED], pools[k, dl.RESERVES] = len(found), len(mine)
             found += mine
         self.desk = self.desk._replace(reserved=table(found, 4))
 
@@ -150,7 +146,8 @@ class DeskMemory(FilledDesk):
         for shape, row in zip(shapes.tolist(), new[at].tolist(), strict=True):
             if shape not in self.records:
                 policy = self.driven[subs.item(row, dl.SUB_BY)]
-                self.records[shape] = policy.representative(subs.item(row, dl.SUB_GRAPH))
+                way = self.ways.way_of.get(shape)
+                self.records[shape] = policy.representative(subs.item(row, dl.SUB_GRAPH), way)
         return [self.records[shape] for shape in subs[new, dl.SUB_SHAPE].tolist()]
 
     def _note_freed(self, flat: FlatGraphs, new: Array, stays: Array) -> None:
@@ -215,9 +212,9 @@ class DeskMemory(FilledDesk):
 
     def _reuse_rows(self, row: list[int]) -> None:
         """Reserve the rows of a freed submission for the next one of its shape."""
-        shape = row[dl.SUB_SHAPE]
-        if shape in self.reserved:
-            self.returned.setdefault(shape, []).append(
+        pool = self.desk.shapes.item(row[dl.SUB_SHAPE], dl.POOL)
+        if pool in self.reserved:
+            self.returned.setdefault(pool, []).append(
                 (row[dl.SUB_FLOW], row[dl.SUB_USE], row[dl.SUB_HOLDER], row[dl.SUB_CLAIM])
             )
 

@@ -114,7 +114,7 @@ class ReturnedDesk(DeskMemory):
         policy = self.driven[one[dl.SUB_BY]]
         policy.add_submission(
             made, one[dl.SUB_GRAPH], one[dl.SUB_TAG], one[dl.SUB_AT], one[dl.SUB_KEY], is_over,
-            is_freed,
+            is_freed, self.ways.way_of.get(one[dl.SUB_SHAPE]),
         )  # fmt: skip
         return made
 
@@ -136,20 +136,19 @@ class ReturnedDesk(DeskMemory):
 
     def _free_reserved(self, subs: list[list[int]]) -> None:
         """Free the reserved rows that no graph in memory uses."""
-        store, shapes = self.engine.store, self.desk.shapes.tolist()
+        store, pool_of = self.engine.store, self.desk.shapes[:, dl.POOL].tolist()
         joined = {
-            (one[dl.SUB_SHAPE], one[dl.SUB_FLOW], one[dl.SUB_CLAIM])
+            (pool_of[one[dl.SUB_SHAPE]], one[dl.SUB_FLOW], one[dl.SUB_CLAIM])
             for one in subs[len(self.handed) :]
             if one[dl.SUB_CELL] != NONE and not one[dl.SUB_FREED]
         }
-        for k, taken in self.reserved.items():
-            for flow, use, holder, claim in taken:
+        for sizes, k in self.ways.sizes.items():
+            for flow, use, holder, claim in self.reserved.get(k, ()):
                 if (k, flow, claim) not in joined:
-                    shape = shapes[k]
+                    flows, uses, holders, claims = sizes
                     store.free_reserved_rows(
-                        (flow, shape[dl.FLOW_COUNT]), (use, shape[dl.USE_COUNT]),
-                        (holder, shape[dl.HOLDER_COUNT]), (claim, shape[dl.CLAIM_COUNT]),
-                    )  # fmt: skip
+                        (flow, flows), (use, uses), (holder, holders), (claim, claims)
+                    )
 
     def _return_noted(self, handles: list[SubmittedGraph]) -> None:
         """Note the actions of the loop that are not applied yet."""

@@ -53,7 +53,7 @@ def shape_row(shape: FixedShape | None, name: int, may_flow: bool) -> list[int]:
         row += [_address(one), len(one)]
     columns = numbers.fixed, numbers.work_hi, numbers.work_lo, numbers.limit, numbers.amount
     row += [_address(block.owners), *map(_address, columns)]
-    return [*row, block.ops, name, 0, 0]
+    return [*row, block.ops, name, NONE, 0, 0]
 
 
 def _address(array: NDArray[Any]) -> int:

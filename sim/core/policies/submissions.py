@@ -23,6 +23,7 @@ from .desk_layout import (
     COLLECTIVES_AT,
     EDGES,
     FIRST_OF,
+    FIRST_WAY,
     FIXED_AT,
     FLOW_COUNT,
     FLOWS_AT,
@@ -53,6 +54,7 @@ from .desk_layout import (
     OP_COUNT,
     OPS,
     OWNERS_AT,
+    POOL,
     RESERVED,
     RESERVES,
     ROW,
@@ -82,6 +84,7 @@ from .desk_layout import (
     USE_COUNT,
     USES_AT,
     WAITS,
+    WAY_COUNT,
     Array,
     Desk,
 )
@@ -95,9 +98,16 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
     of, graph = desk.policies[p], actions[row, rows.A]
     if not 0 <= graph < of[GRAPH_COUNT]:
         return SLOW
-    shape = desk.shapes[of[GRAPHS] + graph]
-    has_key = row + 1 < count and actions[row + 1, rows.VERB] == rows.KEY
-    after = row + 2 if has_key else row + 1
+    of_shape, key_row, after = of[GRAPHS] + graph, NONE, row + 1
+    while after < count and is_choice(actions, after):
+        if actions[after, rows.VERB] == rows.KEY:
+            key_row = after
+        else:
+            of_shape = shape_on_way(desk, of[GRAPHS] + graph, actions[after, rows.A])
+            if of_shape == NONE:
+                return SLOW
+        after += 1
+    shape = desk.shapes[of_shape]
     if shape[OP_COUNT] == 0 or is_number(actions, after, count):
         return SLOW
     if now[HELD] >= now[MOST_HELD]:
@@ -107,16 +117,17 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
     k = now[SUBMITTED]
     one = desk.submissions[k]
     one[SUB_BY], one[SUB_TAG], one[SUB_GRAPH] = p, actions[row, rows.TAG], graph
-    one[SUB_SHAPE], one[SUB_INDEX], one[SUB_FIRST] = of[GRAPHS] + graph, now[SUBMISSIONS], now[OPS]
+    one[SUB_SHAPE], one[SUB_INDEX], one[SUB_FIRST] = of_shape, now[SUBMISSIONS], now[OPS]
     one[SUB_AT], one[SUB_KEY] = now[TICK], desk.names[shape[NAME]]
     one[SUB_CELL], one[SUB_OVER], one[SUB_FREED], one[SUB_CANCELLED] = NONE, 0, 0, 0
     desk.names[shape[NAME]] += 1
-    if has_key:
-        one[SUB_KEY] = actions[row + 1, rows.A]
-        now[ROW] += 1
-    if shape[FLOW_COUNT] or shape[CLAIM_COUNT]:
-        shape[RESERVES] -= 1
-        reserved = desk.reserved[shape[RESERVED] + shape[RESERVES]]
+    if key_row != NONE:
+        one[SUB_KEY] = actions[key_row, rows.A]
+    now[ROW] = after - 1
+    if shape[POOL] != NONE:
+        pool = desk.pools[shape[POOL]]
+        pool[RESERVES] -= 1
+        reserved = desk.reserved[pool[RESERVED] + pool[RESERVES]]
         one[SUB_FLOW], one[SUB_USE] = reserved[0], reserved[1]
         one[SUB_HOLDER], one[SUB_CLAIM] = reserved[2], reserved[3]
     now[FREE_CELLS] -= shape[CELL_COUNT]
@@ -136,6 +147,22 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
 
 
 @jit_without_refcounts
+def is_choice(actions: Array, row: Int) -> bool:
+    """True if the action in a row is the key or the way of a submission."""
+    verb = actions[row, rows.VERB]
+    return bool(verb in (rows.KEY, rows.WAY))
+
+
+@jit_without_refcounts
+def shape_on_way(desk: Desk, k: Int, way: Int) -> Int:
+    """Row of the shape of a graph on one of its ways; NONE if Python must submit it."""
+    shape = desk.shapes[k]
+    if not 0 <= way < shape[WAY_COUNT]:
+        return NONE
+    return desk.ways[shape[FIRST_WAY] + way]
+
+
+@jit_without_refcounts
 def is_number(actions: Array, row: Int, count: Int) -> bool:
     """True if the action in a row is a number of a submission, which Python must look up."""
     if row >= count:
@@ -150,7 +177,7 @@ def has_room(desk: Desk, shape: Array) -> bool:
     now = desk.now
     if now[SUBMITTED] == len(desk.submissions) or not now[FREE_GRAPHS]:
         return False
-    if (shape[FLOW_COUNT] or shape[CLAIM_COUNT]) and not shape[RESERVES]:
+    if shape[POOL] != NONE and not desk.pools[shape[POOL], RESERVES]:
         return False
     return bool(
         shape[CELL_COUNT] <= now[FREE_CELLS]

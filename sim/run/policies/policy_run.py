@@ -29,7 +29,7 @@ from ..run_interface import RunInterface
 from .compiled_process import CompiledProcess
 
 Row = Sequence[int]  # columns of an action
-OF_SUBMISSIONS = (rows.FLOP, rows.BYTES, rows.KEY, rows.AT)  # verbs
+OF_SUBMISSIONS = (rows.FLOP, rows.BYTES, rows.KEY, rows.AT, rows.WAY)  # verbs
 CANCELLABLE = frozenset((rows.TIMER, rows.ENDED, rows.GRANT, rows.SETTLED))  # kinds of events
 
 
@@ -65,7 +65,7 @@ class PolicyRun(simpy.Process):
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
             self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
             self._emit, self._cancel, self._watch, self._settle, self._bad_part, self._bad_counter,
-            self._stray_number, self._record,
+            self._stray_number, self._record, self._stray_number,
         )  # fmt: skip
         self._target: Any = Initialize(sim.env, self)
 
@@ -116,7 +116,9 @@ class PolicyRun(simpy.Process):
     def _begin(self) -> None:
         sim, of = self._sim, self._described
         self.state, self._call = of.new_state(), _callable_kernel(of.kernel)
-        self._graphs: list[Prepared] = [sim.prepare(graph) for graph in of.graphs.values()]
+        self._graphs: list[Prepared] = [
+            sim.prepare(one.graph, one.gpus, ways=one.ways) for one in of.graphs_on_ways
+        ]
         self.part_numbers = [sim.system.number(name) for name in of.parts]
         self.boxes: list[Mailbox] = [sim.mailbox(name) for name in of.mail.to]
         self.inbox = sim.mailbox(of.mail.inbox) if of.mail.inbox else None
@@ -271,6 +273,14 @@ class PolicyRun(simpy.Process):
         """Its graphs in order; None for one that only Python can submit."""
         return [self._run.fixed_shape(graph, self._sim.own) for graph in self._graphs]
 
+    def way_shapes(self) -> list[list[FixedShape | None]]:
+        """For each of its graphs, the shape of each way; None for one of only Python."""
+        fixed, own = self._run.fixed_shape, self._sim.own
+        return [
+            [None if way is None else fixed(way, own) for way in graph.ways_so_far]
+            for graph in self._graphs
+        ]
+
     def most_held(self) -> float:
         """Size of the graphs in memory, in ops, from which on only Python may submit."""
         return self._run.most_held(max(map(len, self._graphs), default=0))
@@ -322,11 +332,13 @@ class PolicyRun(simpy.Process):
         key: int,
         is_over: bool,
         is_freed: bool,
+        way: int | None = None,
     ) -> None:
         """Record a submission that its kernel made, and wait for its end unless it is over."""
         own, who = self._sim.own, (self._sim.who, self.name)
         if not is_freed:
-            run = self._run.driven_run(self._graphs[graph], handle.first, own, self.name, at, key)
+            made = self._graphs[graph].on_way(way)
+            run = self._run.driven_run(made, handle.first, own, self.name, at, key)
             self._run.runs.append(run)
         self._run.note_driven_graphs(who[0], 1, handle.count)
         if is_over:
@@ -336,9 +348,10 @@ class PolicyRun(simpy.Process):
         if not is_over:
             self._wait(handle.done, rows.ENDED, tag, (handle, graph))
 
-    def representative(self, graph: int) -> SubmittedRun:
-        """Record of a submission that stands for all of one of its graphs."""
-        return self._run.driven_run(self._graphs[graph], -1, self._sim.own, self.name, 0, 0)
+    def representative(self, graph: int, way: int | None = None) -> SubmittedRun:
+        """Record of a submission that stands for all of one of its graphs on one way."""
+        made = self._graphs[graph].on_way(way)
+        return self._run.driven_run(made, -1, self._sim.own, self.name, 0, 0)
 
     def free_ended_graphs(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
         """Let the run sum up and free the graphs that are over; see `DrivenPolicy`."""
@@ -465,11 +478,13 @@ class PolicyRun(simpy.Process):
         _, tag, graph, *_ = written[at]
         prepared = self._named(self._graphs, graph, "graph", "graphs")
         new: dict[int, dict[int, float]] = {rows.FLOP: {}, rows.BYTES: {}}
-        key, point, at = None, dict[int, int](), at + 1
+        key, way, point, at = None, None, dict[int, int](), at + 1
         while at < len(written) and written[at][rows.VERB] in OF_SUBMISSIONS:
             verb, _, a, b, _ = written[at]
             if verb == rows.KEY:
                 key = a
+            elif verb == rows.WAY:
+                way = a
             elif verb == rows.AT:
                 point[a] = b
             else:
@@ -477,7 +492,7 @@ class PolicyRun(simpy.Process):
             at += 1
         flop, moved = new[rows.FLOP] or None, new[rows.BYTES] or None
         handle = self._sim.submit(
-            prepared, key=key, flop=flop, bytes=moved, at=self._point(prepared, point)
+            prepared, key=key, flop=flop, bytes=moved, way=way, at=self._point(prepared, point)
         )
         self._wait(handle.done, rows.ENDED, tag, (handle, graph))
         return at

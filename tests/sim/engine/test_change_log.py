@@ -58,6 +58,14 @@ def test_the_last_change_of_a_full_part_can_still_grow():
     assert log.rows[-2:].tolist() == [[CHUNK - 1, 0, 2], [CHUNK, 0, 1]]
 
 
+@pytest.mark.parametrize("least", [-128, -129, -(2**15) - 1, -(2**31) - 1, -(2**63)])
+def test_amounts_that_are_only_released_are_kept(least):
+    log = ChangeLog()
+    for tick in range(CHUNK + 1):
+        log.add(tick, 0, least)
+    assert set(log.rows[:, 2].tolist()) == {least}
+
+
 def test_a_copy_does_not_change():
     log = ChangeLog()
     log.add(1, 0, 1)

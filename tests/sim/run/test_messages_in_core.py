@@ -132,6 +132,9 @@ def waits(state, event, turn):
     policy.emit(turn, 0, event[policy.KIND])
     policy.emit(turn, 4, policy.free(turn, 0))
     if event[policy.KIND] == policy.GRANT:
+        state.left[0] -= 1
+        if state.left[0] == 0:
+            return policy.DONE
         policy.after(turn, 2, 0)
     elif event[policy.KIND] == policy.TIMER:
         policy.release(turn, 0, 2)
@@ -163,7 +166,7 @@ def test_messages_arrive_behind_the_grants_of_their_turn(codes):
     def processes():
         return [
             process(hands_over, "hands over", ("w", "v"), "", (0,), 40),
-            process(waits, "waits", (), "w"),
+            process(waits, "waits", (), "w", left=20),
             process(answers, "reads", (), "v"),
         ]
 
