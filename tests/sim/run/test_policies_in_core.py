@@ -158,7 +158,7 @@ def left(result):
             getattr(result.columns, one.name).tolist() for one in fields(result.columns)
         ]
         found["runs"] = [
-            (run.first, run.job, run.at, run.by, run.draw_key, run.graph.name, run.graph.gpus)
+            (run.first, run.job, run.at, run.by, run.draw_key, run.graph.name, *run.graph.gpus)
             for run in result.runs
         ]
     return found
