@@ -168,6 +168,7 @@ def test_messages_arrive_behind_the_grants_of_their_turn(codes):
             process(hands_over, "hands over", ("w", "v"), "", (0,), 40),
             process(waits, "waits", (), "w", left=20),
             process(answers, "reads", (), "v"),
+            process(answers, "also reads", (), "w"),
         ]
 
     assert emitted("core", *processes()) == emitted("reference", *processes())
