@@ -63,7 +63,12 @@ def amounts_held_by_processes(result: RunRecord) -> HeldAmounts:
 
     Amounts held before the job's first op count from that op on.
     """
-    tick, component, change = result.acquired.changes.T
+    return _held_by_processes(result, result.acquired.changes)
+
+
+def _held_by_processes(result: RunRecord, changes: Numbers) -> HeldAmounts:
+    """Some changes of the amounts held by processes, each lasting to the end of the run."""
+    tick, component, change = changes.T
     last = np.full(len(tick), _last_tick(result))
     start = np.clip(tick, result.first_release, last)
     return HeldAmounts(component, start, last, change / _whole_capacity(result, component))
@@ -71,10 +76,11 @@ def amounts_held_by_processes(result: RunRecord) -> HeldAmounts:
 
 def seconds_held_by_processes(result: RunRecord) -> NDArray[np.float64]:
     """(components,) time in s that processes held a capacity, weighted by the held fraction."""
-    held = amounts_held_by_processes(result)
-    took = held.share * seconds(held.end - held.start, result.tick)
     found = np.zeros(len(result.parts))
-    np.add.at(found, held.component, took)
+    for part in result.acquired.log:  # not all at once, to save memory
+        held = _held_by_processes(result, part)
+        took = held.share * seconds(held.end - held.start, result.tick)
+        np.add.at(found, held.component, took)
     return found
 
 

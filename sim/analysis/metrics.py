@@ -283,7 +283,8 @@ class _Spans(NamedTuple):
     group: NDArray[np.int64]
 
 
-NO_SPANS = _Spans(*np.zeros((3, 0), np.int64), np.empty(0), np.zeros(0, np.int64))
+EMPTY = np.zeros(0, np.int64)
+NO_SPANS = _Spans(EMPTY, EMPTY, EMPTY, np.empty(0), EMPTY)
 
 
 def _spans_of_graphs(result: RunRecord) -> Iterator[_Spans]:

@@ -521,9 +521,9 @@ def _work_of_ended_ops(
         run = runs[k]
         made: Any = run.submission if isinstance(run, PreparedRun) else None
         if isinstance(made, GridSubmissions):
-            more = np.where(fresh[k : k + made.count, :n], made.work - work, 0.0)
+            more = np.where(fresh[k : k + made.times, :n], made.work - work, 0.0)
             found = np.add.accumulate(np.concatenate([found[None], more]))[-1]  # one by one
-            k += made.count
+            k += made.times
             continue
         for row, other in zip(made.timed, made.work, strict=True) if made else ():
             if fresh[k, row]:

@@ -15,6 +15,7 @@ import simpy
 from numpy.typing import NDArray
 
 from .abandonment import AbandonableCallbacks
+from .change_log import ChangeLog
 
 
 class Grant(simpy.Event):
@@ -83,14 +84,19 @@ class ProcessHoldHistory:
 
     Parameters
     ----------
-    changes : (k, 3) tick, component, and change of the amount held
+    log : changes of the amounts held
     waits : (w, 4) component, tick of the request, tick of the grant, index of the process
     names : names of the processes
     """
 
-    changes: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), np.int64))
+    log: ChangeLog = field(default_factory=ChangeLog)
     waits: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 4), np.int64))
     names: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> NDArray[np.int64]:
+        """(k, 3) tick, component, and change of the amount held."""
+        return self.log.rows
 
 
 class CapacityLedger:
@@ -111,14 +117,13 @@ class CapacityLedger:
         self.taken: dict[int, int] = {}  # since the last turn
         self.asked = 0  # requests so far
         self.names: dict[str, int] = {}  # numbers of processes that had to wait
-        self._changes, self._waits = array("q"), array("q")
+        self._changes, self._waits = ChangeLog(), array("q")
 
     @property
     def acquired(self) -> ProcessHoldHistory:
         """History of holds and waits so far."""
-        changes = np.array(self._changes, np.int64).reshape(-1, 3)
         waits = np.array(self._waits, np.int64).reshape(-1, 4)
-        return ProcessHoldHistory(changes, waits, tuple(self.names))
+        return ProcessHoldHistory(self._changes.copy(), waits, tuple(self.names))
 
     def amount_of_owner(self, component: int, owner: int) -> int:
         """Amount of a capacity that an owner holds."""
@@ -178,14 +183,8 @@ class CapacityLedger:
 
     def note_change(self, tick: int, component: int, change: int) -> None:
         """Record a change of the amount that processes hold of a component."""
-        last = self._changes
-        if len(last) and last[-3] == tick and last[-2] == component:
-            last[-1] += change
-        else:
-            last.extend((tick, component, change))
+        self._changes.add(tick, component, change)
 
     def note_changes(self, changes: NDArray[np.int64]) -> None:
         """Record (k, 3) ticks, components and changes; equal neighbours are merged already."""
-        if len(changes):
-            self.note_change(*changes[0].tolist())
-            self._changes.frombytes(np.ascontiguousarray(changes[1:], np.int64).tobytes())
+        self._changes.extend(changes)

@@ -10,6 +10,7 @@ import simpy
 from numpy.typing import NDArray
 
 from .interface import Numbers, PreparedShape, Submitted
+from .mailbox import Mailbox, Receipt
 
 Ints = NDArray[np.int64]
 
@@ -56,6 +57,8 @@ class DrivenPolicy(Protocol):
     metrics : names of its metrics
     arrival_columns : (n, 3) integers of its arrivals
     job : number of its job
+    boxes, inbox : mailboxes to which it sends, and the one that it reads
+    receipt : event of its next message, for which it waits
     """
 
     kernel: Any
@@ -66,6 +69,9 @@ class DrivenPolicy(Protocol):
     metrics: tuple[str, ...]
     arrival_columns: Ints
     job: int
+    boxes: list[Mailbox]
+    inbox: Mailbox | None
+    receipt: Receipt | None
 
     @property
     def arrival_ticks(self) -> Ints:
@@ -93,6 +99,9 @@ class DrivenPolicy(Protocol):
     def shapes(self) -> list[FixedShape | GridShapes | None]:
         """Its graphs in order; None for one that only Python can submit."""
 
+    def way_shapes(self) -> list[list[FixedShape | None]]:
+        """For each of its graphs, the shape of each way; None for one of only Python."""
+
     def most_held(self) -> float:
         """Size of the graphs in memory, in ops, from which on only Python may submit."""
 
@@ -111,6 +120,9 @@ class DrivenPolicy(Protocol):
     def add_timer(self, event: simpy.Event, kind: int, tag: int) -> None:
         """Wait for a timer or arrival."""
 
+    def end_receipt(self) -> None:
+        """Wait for its receipt no more, as its kernel was called with the message."""
+
     def end_submission(self, handle: Submitted) -> None:
         """Note that a submission has ended, and that the kernel was called for its end."""
 
@@ -123,27 +135,30 @@ class DrivenPolicy(Protocol):
         key: int,
         is_over: bool,
         is_freed: bool,
-        made: Any = None,
+        submission: Any,
     ) -> None:
         """Record a submission that its kernel made, and wait for its end unless it is over.
 
         Parameters
         ----------
-        made : what `point_submission` returned; None for a graph that is no grid
+        submission : what `submission` returned
         """
 
-    def point_submission(self, graph: int, structure: int, point: tuple[int, ...]) -> Any:
-        """Submission of a grid at a point; its ``numbers`` are for ``submit_prepared``."""
-
-    def representative(
-        self, graph: int, structure: int = 0, points: NDArray[np.int64] | None = None
+    def submission(
+        self, graph: int, way: int | None, point: tuple[int, tuple[int, ...]] | None
     ) -> Any:
-        """Record that stands for many submissions of one of its graphs.
+        """What was submitted: a graph, on a way or at a point; ``numbers`` are for the engine.
 
         Parameters
         ----------
-        structure, points : of a grid; number of the variant, and (k, axes) point of each
+        point : number of the structure of a grid, and the number on each axis
         """
+
+    def representative(self, graph: int, way: int | None) -> Any:
+        """Record of a submission that stands for all of one of its graphs on one way."""
+
+    def representative_of_points(self, graph: int, structure: int, points: Ints) -> Any:
+        """Record that stands for submissions of a grid, with the (k, axes) point of each."""
 
     def free_ended_graphs(self, more: Sequence[Any]) -> Ints | None:
         """Let the run sum up and free the graphs that are over, if it is time.

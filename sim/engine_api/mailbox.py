@@ -121,7 +121,7 @@ class MailRoom:
         self.env, self.note = env, note
         self.posted: dict[Mailbox, None] = {}
         self._boxes: dict[tuple[int, str], Mailbox] = {}
-        self._sent = 0
+        self.sent = 0  # letters so far
 
     def box(self, job: int, name: str) -> Mailbox:
         """Mailbox of a job by name; it is created on first use."""
@@ -132,8 +132,8 @@ class MailRoom:
 
     def send(self, box: Mailbox, message: Message) -> None:
         """Send a message; it is posted at the start of the next turn."""
-        letter = self._sent, message
-        self._sent += 1
+        letter = self.sent, message
+        self.sent += 1
         self.note(lambda: self.post(box, letter))
 
     def post(self, box: Mailbox, letter: Letter) -> None:

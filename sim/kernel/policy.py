@@ -57,6 +57,7 @@ from .policy_rows import (
     VERB,
     WAITING,
     WATCH,
+    WAY,
     A,
     B,
     C,
@@ -105,6 +106,7 @@ __all__ = [
     "with_bytes",
     "with_flop",
     "with_key",
+    "with_way",
 ]
 
 _Step = TypeVar("_Step", bound=Callable[..., Any])
@@ -173,6 +175,12 @@ def with_bytes(turn: TurnArrays, row: Int, moved: _Real) -> Int:
 def with_key(turn: TurnArrays, key: Int) -> Int:
     """Give the graph just submitted a key of its random draws."""
     return _write(turn, KEY, 0, key, 0, 0, 0.0)
+
+
+@jit_without_refcounts
+def with_way(turn: TurnArrays, way: Int) -> Int:
+    """Let the graph just submitted take one of its ways, by its number in ``ways``."""
+    return _write(turn, WAY, 0, way, 0, 0, 0.0)
 
 
 @jit_without_refcounts

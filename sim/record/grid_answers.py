@@ -145,7 +145,7 @@ class GridSubmissions(NamedTuple):
         return self.variant.numbers
 
     @property
-    def count(self) -> int:
+    def times(self) -> int:
         """Number of submissions."""
         return len(self.points)
 

@@ -215,6 +215,11 @@ class Prepared:
             found = self._chosen[number] = self._ways[number]()
         return found
 
+    @property
+    def ways_so_far(self) -> list[Prepared | None]:
+        """The graph prepared for each way; None for one that no submission took yet."""
+        return [self._chosen.get(way) for way in range(len(self._ways))]
+
     @cached_property
     def unchanged(self) -> Submission:
         """Submission with the flop and bytes of the graph itself."""

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..packed_ticks import PackedTicks
+
 CHUNK = 4096  # values
 
 
@@ -38,12 +40,10 @@ class SampleRows(NamedTuple):
 
 @dataclass(frozen=True)
 class PackedSamples:
-    """A chunk of values; ticks are ``first`` plus an offset of 4, 6 or 8 bytes."""
+    """A chunk of values."""
 
     stream: int | NDArray[np.integer]
-    first: int
-    low: NDArray[np.integer]
-    high: NDArray[np.uint16] | None
+    at: PackedTicks
     value: NDArray[np.float64]
 
     @classmethod
@@ -52,32 +52,25 @@ class PackedSamples:
 
         >>> tick = np.array([10**15, 10**15 + 2**40])
         >>> one = PackedSamples.of(SampleRows(np.array([3, 3]), tick, np.array([0.5, 1.0])))
-        >>> one.stream, one.low.dtype.name, np.array_equal(one.rows.tick, tick)
+        >>> one.stream, one.at.low.dtype.name, np.array_equal(one.rows.tick, tick)
         (3, 'uint32', True)
         """
-        first, most = int(rows.tick.min()), int(rows.stream.max())
-        offset = rows.tick - first
-        span = int(offset.max())
-        low = offset.astype(np.uint32) if span < 1 << 48 else offset
-        high = (offset >> 32).astype(np.uint16) if 1 << 32 <= span < 1 << 48 else None
+        most = int(rows.stream.max())
         same = most == int(rows.stream.min())
         stream = most if same else rows.stream.astype(np.min_scalar_type(most))
-        return cls(stream, first, low, high, np.array(rows.value))
+        return cls(stream, PackedTicks.of(rows.tick), np.array(rows.value))
 
     @property
     def rows(self) -> SampleRows:
         """The rows, unpacked."""
-        offset = self.low.astype(np.int64)
-        if self.high is not None:
-            offset += self.high.astype(np.int64) << 32
-        stream = np.broadcast_to(np.asarray(self.stream, np.int64), len(offset))
-        return SampleRows(stream, offset + self.first, self.value)
+        stream = np.broadcast_to(np.asarray(self.stream, np.int64), len(self.value))
+        return SampleRows(stream, self.at.ticks, self.value)
 
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
-        packed = (self.stream, self.low, self.high, self.value)
-        return sum(a.nbytes for a in packed if isinstance(a, np.ndarray))
+        stream = self.stream.nbytes if isinstance(self.stream, np.ndarray) else 0
+        return stream + self.at.nbytes + self.value.nbytes
 
     def __len__(self) -> int:
         return len(self.value)

@@ -18,7 +18,9 @@ from ..simpy_loop import SimpyLoop
 from ..submitted_graph import SubmittedGraph
 from . import desk_layout as dl
 from .desk_layout import GRAPH_AS_OPS, Array, Desk
+from .desk_mail import DrivenMail
 from .desk_tables import PartTables, shape_row, table
+from .desk_ways import WayTables
 from .grid_tables import GridTables
 from .lent_stores import LentStores
 
@@ -61,9 +63,11 @@ class FilledDesk:
     ):
         self.engine, self.driven = engine, driven
         self.keys: PartTables = PartTables()
+        self.mail = DrivenMail(engine.mail, driven)
         self.names: dict[tuple[int, str], int] = {}
         self.given: list[FixedShape | None] = []
         self.grids: GridTables = GridTables()
+        self.ways = WayTables()
         self.handed: list[SubmittedGraph] = []
         self.reserved: dict[int, list[tuple[int, int, int, int]]] = {}
         self.returned: dict[int, list[tuple[int, int, int, int]]] = {}
@@ -96,6 +100,16 @@ class FilledDesk:
         calls, policies, shapes = list[list[int]](), list[list[int]](), list[list[int]]()
         may_flow = not engine.store.failed.any()
         due = Counter(timer[dl.WHOSE] for timer in waits.timers)
+
+        def append(p: DrivenPolicy, shape: FixedShape | GridShapes | None) -> None:
+            key = p.job, "" if shape is None else shape.name
+            name = self.names.setdefault(key, len(self.names))
+            fixed = None if isinstance(shape, GridShapes) else shape
+            if isinstance(shape, GridShapes):
+                self.grids.add(shape, len(shapes), name)
+            shapes.append(shape_row(fixed, name, may_flow))
+            self.given.append(fixed)
+
         for p in self.driven:
             adapter, kernel = addresses[p]
             calls.append(call_row(kernel, p.state, p.event, p.turn))
@@ -105,14 +119,11 @@ class FilledDesk:
             for part in range(len(p.part_numbers)):
                 self.keys.add(engine, p, part)
             for shape in given:
-                key = p.job, "" if shape is None else shape.name
-                name = self.names.setdefault(key, len(self.names))
-                fixed = None if isinstance(shape, GridShapes) else shape
-                if isinstance(shape, GridShapes):
-                    self.grids.add(shape, len(shapes), name)
-                shapes.append(shape_row(fixed, name, may_flow))
-                self.given.append(fixed)
+                append(p, shape)
         self.given += self.grids.add_variants(shapes, may_flow)
+        for p, row in zip(self.driven, policies, strict=True):
+            self.ways.add(p, row[dl.GRAPHS], shapes, append)
+        self.ways.set_pools(shapes)
         timers = np.zeros((2 * len(waits.timers) + 64, dl.TIMER), np.int64)
         timers[: len(waits.timers)] = table(sorted(waits.timers), dl.TIMER)
         if len(owner) < engine.store.room[lay.GRAPHS]:
@@ -124,9 +135,10 @@ class FilledDesk:
             np.zeros((SAMPLES_AT_ONCE + len(self.lent.stores), dl.CHANGE), np.int64),
             np.zeros((NOTES_AT_ONCE, dl.NOTE), np.int64),
             np.zeros((64, dl.SUB), np.int64), np.zeros(64, np.int64), owner,
-            table(shapes, dl.SHAPE), np.zeros((0, 4), np.int64), self._name_counts(),
-            self.grids.table(), np.empty(0, np.uint64),
-            self.lent.desk,
+            table(shapes, dl.SHAPE), np.zeros((0, 4), np.int64),
+            np.zeros((len(self.ways.sizes), dl.RESERVE_POOL), np.int64),
+            np.array(self.ways.rows, np.int64), self._name_counts(), self.mail.arrays(),
+            self.grids.table(), np.empty(0, np.uint64), self.lent.desk,
         )  # fmt: skip
 
     def _numbers(self, waits: QueuedWaits) -> Array:

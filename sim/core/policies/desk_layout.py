@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.state_layout import NONE
+from .mail_layout import DeskMail
 from .store_desk import StoreDesk
 
 Array = NDArray[np.int64]
@@ -121,7 +122,9 @@ NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
 SUB = SUB_POINT + 4  # one number per axis
 
 # Row of a prepared graph: addresses and sizes of its block (GraphBlock), of its numbers, and the
-# row of the number of its name's submissions. A grid has a row without ops, and one per variant.
+# row of the number of its name's submissions; pool of its reserved rows, NONE if it needs none;
+# first row of its ways in the table of ways, and their number. A grid has a row without ops, and
+# one per variant.
 (
     CELLS_AT,
     CELL_COUNT,
@@ -146,11 +149,15 @@ SUB = SUB_POINT + 4  # one number per axis
     AMOUNTS_AT,
     OP_COUNT,  # 0: Python must submit it
     NAME,
-    RESERVED,  # first of its reserved rows in `Desk.reserved`, and number of those left
-    RESERVES,
+    POOL,
+    FIRST_WAY,
+    WAY_COUNT,
     GRID,  # 1 + row in the table of grids, 0 for none
     SHAPE,
-) = range(27)
+) = range(28)
+
+# Row of a pool of reserved rows: the first in `Desk.reserved`, and number of those left.
+RESERVED, RESERVES, RESERVE_POOL = range(3)
 
 GRAPH_AS_OPS = 30  # size of a graph in memory, in ops; as in ``run/held_graphs.py``
 BUSY = 10_000  # calls or turns at one tick, from which on Python looks for endless loops
@@ -178,7 +185,10 @@ class Desk(NamedTuple):
     owner : row of the submission, for each graph in memory; NONE for others
     shapes : prepared graphs
     reserved : rows of flows, uses, holders and claims for further submissions
+    pools : reserved rows of each combination of sizes
+    ways : row of the shape of each way of each graph; NONE if Python must submit it
     names : number of submissions per name of a graph
+    mail : mailboxes of policies
     grids : prepared grids, see ``grid_layout.py``
     words : array of the type of unsigned words
     stores : stores that their kernels use
@@ -199,7 +209,10 @@ class Desk(NamedTuple):
     owner: Array
     shapes: Array
     reserved: Array
+    pools: Array
+    ways: Array
     names: Array
+    mail: DeskMail
     grids: Array
     words: NDArray[np.uint64]
     stores: StoreDesk

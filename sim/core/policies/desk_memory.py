@@ -15,6 +15,7 @@ from ..submitted_graph import SubmittedGraph
 from . import desk_layout as dl
 from .desk_filling import FilledDesk
 from .desk_layout import GRAPH_AS_OPS, Array
+from .desk_mail import with_more_letters
 from .desk_tables import table
 
 RESERVED_AT_ONCE, MOST_RESERVED = 16, 1 << 10  # submissions for which rows are reserved
@@ -39,6 +40,7 @@ class DeskMemory(FilledDesk):
         wakes = np.zeros(len(submissions), np.int64)
         wakes[: len(desk.wakes)] = desk.wakes
         self.desk = desk._replace(timers=timers, noted=noted, submissions=submissions, wakes=wakes)
+        self.desk = self.desk._replace(mail=with_more_letters(self.desk.mail))
         self._make_room_for_graphs()
 
     def _make_room_for_graphs(self) -> None:
@@ -73,14 +75,10 @@ class DeskMemory(FilledDesk):
         return np.array([len(subs), *sums.tolist()], np.int64)
 
     def _reserve_rows(self) -> None:
-        """Reserve rows of flows, uses, holders and claims for shapes that have few left."""
-        shapes, store, found = self.desk.shapes, self.engine.store, list[Any]()
-        for k, shape in enumerate(shapes.tolist()):
-            flows, uses = shape[dl.FLOW_COUNT], shape[dl.USE_COUNT]
-            holders, claims = shape[dl.HOLDER_COUNT], shape[dl.CLAIM_COUNT]
-            if not flows and not claims:
-                continue
-            first, left = shape[dl.RESERVED], shape[dl.RESERVES]
+        """Reserve rows of flows, uses, holders and claims for pools that have few left."""
+        pools, store, found = self.desk.pools, self.engine.store, list[Any]()
+        for (flows, uses, holders, claims), k in self.ways.sizes.items():
+            first, left = pools[k].tolist()
             mine = [tuple(row) for row in self.desk.reserved[first : first + left].tolist()]
             used = self.reserved.get(k, [])
             mine += self.returned.pop(k, [])
@@ -92,7 +90,7 @@ class DeskMemory(FilledDesk):
                     mine.append(one)
                     used.append(one)
                 self.reserved[k] = used
-            shapes[k, dl.RESERVED], shapes[k, dl.RESERVES] = len(found), len(mine)
+            pools[k, dl.RESERVED], pools[k, dl.RESERVES] = len(found), len(mine)
             found += mine
         self.desk = self.desk._replace(reserved=table(found, 4))
 
@@ -151,9 +149,10 @@ class DeskMemory(FilledDesk):
             if structure is not None:
                 points = subs[subs[:, dl.SUB_SHAPE] == shape, dl.SUB_POINT : dl.SUB]
                 used = points[:, points[0] != NONE]
-                found[shape] = policy.representative(graph, structure, used)
+                found[shape] = policy.representative_of_points(graph, structure, used)
             elif shape not in self.records:
-                self.records[shape] = policy.representative(graph)
+                way = self.ways.way_of.get(shape)
+                self.records[shape] = policy.representative(graph, way)
         found |= self.records
         return [found[shape] for shape in subs[:, dl.SUB_SHAPE].tolist()]
 
@@ -219,9 +218,9 @@ class DeskMemory(FilledDesk):
 
     def _reuse_rows(self, row: list[int]) -> None:
         """Reserve the rows of a freed submission for the next one of its shape."""
-        shape = row[dl.SUB_SHAPE]
-        if shape in self.reserved:
-            self.returned.setdefault(shape, []).append(
+        pool = self.desk.shapes.item(row[dl.SUB_SHAPE], dl.POOL)
+        if pool in self.reserved:
+            self.returned.setdefault(pool, []).append(
                 (row[dl.SUB_FLOW], row[dl.SUB_USE], row[dl.SUB_HOLDER], row[dl.SUB_CLAIM])
             )
 

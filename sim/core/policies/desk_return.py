@@ -37,17 +37,17 @@ class ReturnedDesk(DeskMemory):
         self._return_amounts()
         self._return_stores()
         for time, order, k, kind, tag in self._timers():
-            event = simpy.Event(env)
-            event._ok, event._value = True, None
-            self.driven[k].add_timer(event, kind, tag)
-            heappush(env._queue, (time, NORMAL, order, event))
+            heappush(env._queue, (time, NORMAL, order, self._due_event(k, kind, tag)))
+        self.mail.give_back(self.desk.mail)
         handles = self._return_submissions()
         self._return_noted(handles)
         if code == lay.HEAVY:
             raise engine.excess_weight_error()
         if code == lay.TELLS:
+            self.mail.undo_deliveries(self.desk.mail)
             engine._wake_processes(env._now, env._now)
-        self._return_wakes(handles)
+        else:
+            self._return_wakes(handles)
         due = world.item(lay.DUE)
         if engine.todo:
             engine._plan_turn(env._now, LATER)
@@ -57,7 +57,20 @@ class ReturnedDesk(DeskMemory):
         if now[dl.CALLING] != NONE:
             called = bool(now[dl.CALLED])
             policy = self.driven[now.item(dl.CALLING)]
+            if policy.event[rows.KIND] == rows.MESSAGE:
+                policy.end_receipt()
             policy.go_on(now.item(dl.ROW), now.item(dl.CODE) if called else None, error)
+
+    def _due_event(self, k: int, kind: int, tag: int) -> simpy.Event:
+        """Event of a timer, an arrival or a kept message of a policy."""
+        if kind == rows.MESSAGE:
+            event, value = self.mail.fill(self.desk.mail.letters[tag].tolist())
+            event._ok, event._value = True, value
+            return event
+        made = simpy.Event(self.engine.env)
+        made._ok, made._value = True, None
+        self.driven[k].add_timer(made, kind, tag)
+        return made
 
     def _timers(self) -> list[list[int]]:
         found: list[list[int]] = self.desk.timers[: self.now[dl.TIMERS]].tolist()
@@ -88,10 +101,11 @@ class ReturnedDesk(DeskMemory):
         shape = cast(FixedShape, self.given[one[dl.SUB_SHAPE]])
         block = cast(GraphBlock, shape.shape)
         policy, point = self.driven[one[dl.SUB_BY]], self.grids.point(one)
-        given = None if point is None else policy.point_submission(one[dl.SUB_GRAPH], *point)
+        way = self.ways.way_of.get(one[dl.SUB_SHAPE])
+        given = policy.submission(one[dl.SUB_GRAPH], way, point)
         made = SubmittedGraph(
             engine.env, one[dl.SUB_INDEX], one[dl.SUB_FIRST], block, one[dl.SUB_AT], None,
-            shape.numbers if given is None else given.numbers,
+            shape.numbers if point is None else given.numbers,
         )  # fmt: skip
         is_freed = bool(one[dl.SUB_FREED])  # then only its end is still to be reported
         if not is_freed:
@@ -125,20 +139,19 @@ class ReturnedDesk(DeskMemory):
 
     def _free_reserved(self, subs: list[list[int]]) -> None:
         """Free the reserved rows that no graph in memory uses."""
-        store, shapes = self.engine.store, self.desk.shapes.tolist()
+        store, pool_of = self.engine.store, self.desk.shapes[:, dl.POOL].tolist()
         joined = {
-            (one[dl.SUB_SHAPE], one[dl.SUB_FLOW], one[dl.SUB_CLAIM])
+            (pool_of[one[dl.SUB_SHAPE]], one[dl.SUB_FLOW], one[dl.SUB_CLAIM])
             for one in subs[len(self.handed) :]
             if one[dl.SUB_CELL] != NONE and not one[dl.SUB_FREED]
         }
-        for k, taken in self.reserved.items():
-            for flow, use, holder, claim in taken:
+        for sizes, k in self.ways.sizes.items():
+            for flow, use, holder, claim in self.reserved.get(k, ()):
                 if (k, flow, claim) not in joined:
-                    shape = shapes[k]
+                    flows, uses, holders, claims = sizes
                     store.free_reserved_rows(
-                        (flow, shape[dl.FLOW_COUNT]), (use, shape[dl.USE_COUNT]),
-                        (holder, shape[dl.HOLDER_COUNT]), (claim, shape[dl.CLAIM_COUNT]),
-                    )  # fmt: skip
+                        (flow, flows), (use, uses), (holder, holders), (claim, claims)
+                    )
 
     def _return_noted(self, handles: list[SubmittedGraph]) -> None:
         """Note the actions of the loop that are not applied yet."""
@@ -155,6 +168,8 @@ class ReturnedDesk(DeskMemory):
         engine = self.engine
         if verb == rows.SUBMIT:
             return lambda: engine._join(handles[what])
+        if verb == rows.SEND:
+            return self.mail.post(self.desk.mail.letters[what].tolist())
         if verb == rows.TAKE:
             return lambda: engine._note_taken(what, amount)
         return lambda: engine._return_capacity(what, -amount)
@@ -167,9 +182,11 @@ class ReturnedDesk(DeskMemory):
             self.engine.actor = self.driven[self.now.item(dl.ACTOR)].name
 
     def _return_wakes(self, handles: list[SubmittedGraph]) -> None:
-        """Schedule the ends of this turn for which no kernel was called yet."""
+        """Schedule the ends and messages of this turn for which no kernel was called yet."""
         for row in self.desk.wakes[self.now[dl.WAKE] : self.now[dl.WAKES]].tolist():
             self.engine._wake_in(0, handles[row].done, None)
+        for letter in self.mail.delivered(self.desk.mail):
+            self.engine._wake_in(0, *self.mail.fill(letter))
 
     def _return_amounts(self) -> None:
         """Record what processes hold now."""

@@ -54,7 +54,7 @@ def shape_row(shape: FixedShape | None, name: int, may_flow: bool) -> list[int]:
         row += [address(one), len(one)]
     columns = numbers.fixed, numbers.work_hi, numbers.work_lo, numbers.limit, numbers.amount
     row += [address(block.owners), *map(address, columns)]
-    return [*row, block.ops, name, 0, 0, 0]
+    return [*row, block.ops, name, NONE, 0, 0, 0]
 
 
 def address(array: NDArray[Any]) -> int:

@@ -1,6 +1,6 @@
-"""Submissions of grids inside the compiled loop: their point, and the numbers at it.
+"""Rows behind a submission: its key, its way, or its point of a grid and the numbers at it.
 
-Only points whose corners agree are submitted here; Python submits all others.
+Only points whose corners agree are submitted in the loop; Python submits all others.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from ...kernel.jit import Int, jit_without_refcounts
 from ...kernel.native_calls import array_at, table_at
 from ..memory.state_layout import NONE
 from .desk_layout import (
+    FIRST_WAY,
     FIXED_AT,
     FLOW_COUNT,
     GRID,
     HIGH_AT,
     LIMITS_AT,
     LOW_AT,
+    NAME,
     OP_COUNT,
     OWNERS_AT,
     SUB,
     SUB_KEY,
     SUB_POINT,
     SUB_SHAPE,
+    WAY_COUNT,
     Array,
     Desk,
 )
@@ -60,20 +63,25 @@ from .grid_layout import (
 def read_numbers(desk: Desk, one: Array, actions: Array, row: Int, count: Int) -> Int:
     """Read the rows behind a submission; their number, or NONE if Python must go on with it.
 
-    They may give its key, and the point of a grid, which then determines the row of its shape.
+    They may give its key, and a way or the point of a grid, which determine the row of its shape.
     """
     for k in range(SUB_POINT, SUB):
         one[k] = NONE
-    grid, behind = desk.shapes[one[SUB_SHAPE], GRID], row + 1
+    graph, behind, has_key = one[SUB_SHAPE], row + 1, False
+    grid = desk.shapes[graph, GRID]
     axes = desk.grids[grid - 1, AXES] if grid else 0
     while behind < count:
         verb, a = actions[behind, rows.VERB], actions[behind, rows.A]
         if verb == rows.FLOP or verb == rows.BYTES or (verb == rows.AT and not 0 <= a < axes):
             return NONE
         if verb == rows.KEY:
-            one[SUB_KEY] = a
+            one[SUB_KEY], has_key = a, True
         elif verb == rows.AT:
             one[SUB_POINT + a] = actions[behind, rows.B]
+        elif verb == rows.WAY:
+            one[SUB_SHAPE] = shape_on_way(desk, graph, a)
+            if one[SUB_SHAPE] == NONE:
+                return NONE
         else:
             break
         behind += 1
@@ -81,7 +89,18 @@ def read_numbers(desk: Desk, one: Array, actions: Array, row: Int, count: Int) -
         one[SUB_SHAPE] = shape_at_point(desk, grid - 1, one)
     if one[SUB_SHAPE] == NONE or desk.shapes[one[SUB_SHAPE], OP_COUNT] == 0:
         return NONE
+    if not has_key:
+        one[SUB_KEY] = desk.names[desk.shapes[one[SUB_SHAPE], NAME]]
     return behind - row - 1
+
+
+@jit_without_refcounts
+def shape_on_way(desk: Desk, k: Int, way: Int) -> Int:
+    """Row of the shape of a graph on one of its ways; NONE if Python must submit it."""
+    shape = desk.shapes[k]
+    if not 0 <= way < shape[WAY_COUNT]:
+        return NONE
+    return desk.ways[shape[FIRST_WAY] + way]
 
 
 @jit_without_refcounts

@@ -42,7 +42,13 @@ from .desk_layout import (
     WAKES,
     Desk,
 )
-from .policy_calls import begin_call, begin_call_of_timer, go_on_with_call
+from .mail_layout import DELIVERED, NEXT_DELIVERED
+from .policy_calls import (
+    begin_call,
+    begin_call_of_message,
+    begin_call_of_timer,
+    go_on_with_call,
+)
 from .store_desk import CHANGED as STORES_CHANGED
 from .store_turns import has_room_to_settle, settle_stores
 from .submissions import apply_noted, graph_row
@@ -64,6 +70,8 @@ def run_policies(machine: tuple, desk: Desk) -> Int:  # type: ignore[type-arg]
             code = go_on_with_call(desk, world)
         elif now[WAKE] < now[WAKES]:
             begin_call_of_end(desk)
+        elif desk.mail.now[NEXT_DELIVERED] < desk.mail.now[DELIVERED]:
+            begin_call_of_message(desk)
         elif now[TIMERS] and desk.timers[0, AT] == now[TICK]:
             if now[EVENTS_AT_TICK] > BUSY:
                 return CROWDED

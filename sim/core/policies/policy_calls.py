@@ -72,6 +72,8 @@ from .desk_layout import (
     Array,
     Desk,
 )
+from .mail_layout import LETTER_A, LETTER_B, LETTER_C, RECEIVER, SENDER
+from .mail_lists import answer_box, free_letter, next_delivered, note_letter, receive
 from .store_desk import CHANGED as STORES_CHANGED
 from .submissions import note_submission
 from .timer_heap import lift_timer, sink_first_timer
@@ -112,12 +114,41 @@ def begin_call_of_timer(desk: Desk) -> None:
     p, kind, tag = timers[0, WHOSE], timers[0, KIND], timers[0, TAG]
     now[TIMERS] -= 1
     sink_first_timer(timers, now[TIMERS])
+    if kind == rows.MESSAGE:
+        begin_call_with_letter(desk, tag)
+        return
     if kind != rows.ARRIVAL:
         begin_call(desk, p, kind, tag, 0, 0, 0)
         return
     of = desk.policies[p]
     columns = table_at(now, of[ARRIVAL_COLUMNS], of[ARRIVAL_COUNT], np.int64(ARRIVAL_FIELDS))
     begin_call(desk, p, kind, tag, columns[tag, 0], columns[tag, 1], columns[tag, 2])
+
+
+@jit_without_refcounts
+def begin_call_of_message(desk: Desk) -> None:
+    """Begin to call a kernel for the next message that was delivered in this turn."""
+    begin_call_with_letter(desk, next_delivered(desk.mail))
+
+
+@jit_without_refcounts
+def begin_call_with_letter(desk: Desk, k: Int) -> None:
+    """Begin to call a kernel for a letter that it received."""
+    one = desk.mail.letters[k]
+    p, a, b, c = one[RECEIVER], one[LETTER_A], one[LETTER_B], one[LETTER_C]
+    tag = answer_box(desk.mail, p, one[SENDER])
+    free_letter(desk.mail, k)
+    begin_call(desk, p, np.int64(rows.MESSAGE), tag, a, b, c)
+
+
+@jit_without_refcounts
+def await_message(desk: Desk, p: Int) -> None:
+    """Wait for the next message; one that was kept arrives like a timer of no time."""
+    k = receive(desk.mail, p)
+    if k == NONE:
+        desk.policies[p, WAITS] += 1
+    else:
+        set_timer(desk, p, desk.now[TICK], np.int64(rows.MESSAGE), k)
 
 
 @jit_without_refcounts
@@ -199,6 +230,10 @@ def go_on_with_call(desk: Desk, world: Array) -> Int:
         ticks = array_at(now, of[ARRIVALS], of[ARRIVAL_COUNT])
         row = event[rows.TAG] + 1
         set_timer(desk, p, ticks[row], np.int64(rows.ARRIVAL), row)
+    if event[rows.KIND] == rows.MESSAGE:
+        if now[TIMERS] == len(desk.timers):
+            return FULL
+        await_message(desk, p)
     if of[WAITS] == 0:
         return SLOW
     now[CALLING] = NONE
@@ -228,6 +263,8 @@ def note_action(desk: Desk, p: Int, actions: Array, values: Array, count: Int) -
         return FULL
     if verb == rows.SUBMIT:
         return note_submission(desk, p, actions, count)
+    if verb == rows.SEND:
+        return note_letter(desk, p, actions)
     if verb == rows.TAKE or verb == rows.RELEASE:
         return note_amount(desk, p, verb, actions[row, rows.A], actions[row, rows.B])
     return SLOW

@@ -54,6 +54,7 @@ from .desk_layout import (
     OP_COUNT,
     OPS,
     OWNERS_AT,
+    POOL,
     RESERVED,
     RESERVES,
     ROW,
@@ -70,7 +71,6 @@ from .desk_layout import (
     SUB_GRAPH,
     SUB_HOLDER,
     SUB_INDEX,
-    SUB_KEY,
     SUB_OVER,
     SUB_SHAPE,
     SUB_TAG,
@@ -87,6 +87,7 @@ from .desk_layout import (
     Desk,
 )
 from .grid_submissions import read_numbers, write_numbers
+from .mail_lists import post_letter
 
 
 @jit_without_refcounts
@@ -101,7 +102,6 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
         return FULL
     one = desk.submissions[k]
     one[SUB_SHAPE] = of[GRAPHS] + graph
-    one[SUB_KEY] = desk.names[desk.shapes[one[SUB_SHAPE], NAME]]
     behind = read_numbers(desk, one, actions, row, count)
     if behind == NONE:
         return SLOW
@@ -115,9 +115,10 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
     one[SUB_CELL], one[SUB_OVER], one[SUB_FREED], one[SUB_CANCELLED] = NONE, 0, 0, 0
     desk.names[shape[NAME]] += 1
     now[ROW] += behind
-    if shape[FLOW_COUNT] or shape[CLAIM_COUNT]:
-        shape[RESERVES] -= 1
-        reserved = desk.reserved[shape[RESERVED] + shape[RESERVES]]
+    if shape[POOL] != NONE:
+        pool = desk.pools[shape[POOL]]
+        pool[RESERVES] -= 1
+        reserved = desk.reserved[pool[RESERVED] + pool[RESERVES]]
         one[SUB_FLOW], one[SUB_USE] = reserved[0], reserved[1]
         one[SUB_HOLDER], one[SUB_CLAIM] = reserved[2], reserved[3]
     now[FREE_CELLS] -= shape[CELL_COUNT]
@@ -142,7 +143,7 @@ def has_room(desk: Desk, shape: Array) -> bool:
     now = desk.now
     if not now[FREE_GRAPHS]:
         return False
-    if (shape[FLOW_COUNT] or shape[CLAIM_COUNT]) and not shape[RESERVES]:
+    if shape[POOL] != NONE and not desk.pools[shape[POOL], RESERVES]:
         return False
     return bool(
         shape[CELL_COUNT] <= now[FREE_CELLS]
@@ -161,6 +162,9 @@ def apply_noted(machine: tuple, desk: Desk) -> None:  # type: ignore[type-arg]
         verb, what = desk.noted[i, NOTED_VERB], desk.noted[i, NOTED_WHAT]
         if verb == rows.SUBMIT:
             join_submission(machine, desk, what)
+            continue
+        if verb == rows.SEND:
+            post_letter(desk.mail, what)
             continue
         part = world[lay.PARTS] + what * lay.PART
         world[part + lay.TAKEN] += desk.noted[i, NOTED_AMOUNT]

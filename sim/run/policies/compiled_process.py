@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...facts.graph import Graph
 from ...facts.system import System
+from ...facts.way import Way
 from ...record.step_grid import StepGrid
 from ...units import Seconds, ticks
 
@@ -46,6 +47,27 @@ class Mail(NamedTuple):
 NO_MAIL = Mail()
 
 
+class GraphOnWays(NamedTuple):
+    """Graph of a compiled process with the ways that its submissions may take.
+
+    Parameters
+    ----------
+    graph : Graph or StepGrid
+    ways : alternative GPUs or routes, for ``with_way`` in the kernel
+    gpus : GPU of each rank without a way; None for the first GPUs
+
+    Examples
+    --------
+    >>> from foretrace.sim.facts.graph import Builder
+    >>> GraphOnWays(Builder("chunk").graph(), [Way(["node0.gpu1"])]).ways
+    [Way(gpus=['node0.gpu1'], routes={})]
+    """
+
+    graph: Graph | StepGrid
+    ways: Sequence[Way] = ()
+    gpus: Sequence[str] | None = None
+
+
 class CompiledProcess:
     """Policy as a kernel over arrays, which a run calls once for each of its events.
 
@@ -58,7 +80,7 @@ class CompiledProcess:
         Decorate it with :func:`~foretrace.sim.kernel.policy.policy_kernel`, or it is interpreted.
     state : NamedTuple of arrays, or None
         Each run starts with a copy.
-    graphs : mapping from name to Graph or StepGrid
+    graphs : mapping from name to Graph, StepGrid or GraphOnWays
         Graphs to submit; each is prepared once, at the start of the process.
     arrivals : up to 4 columns
         Times in s after the start of the process, ascending, and up to three integers of each.
@@ -98,7 +120,7 @@ class CompiledProcess:
         kernel: Callable[[Any, Any, Any], Any],
         state: Any = None,
         *,
-        graphs: Mapping[str, Graph | StepGrid] | None = None,
+        graphs: Mapping[str, Graph | StepGrid | GraphOnWays] | None = None,
         arrivals: Sequence[ArrayLike] = (),
         parts: Sequence[str] = (),
         metrics: Sequence[str] = (),
@@ -124,6 +146,12 @@ class CompiledProcess:
     def __call__(self, sim: object) -> CompiledProcess:
         """Return itself; any process may return a compiled process in place of a generator."""
         return self
+
+    @property
+    def graphs_on_ways(self) -> list[GraphOnWays]:
+        """Its graphs in order, each with its ways."""
+        given = self.graphs.values()
+        return [one if isinstance(one, GraphOnWays) else GraphOnWays(one) for one in given]
 
     def new_state(self) -> Any:
         """Copy of the state, for one run."""
@@ -151,10 +179,11 @@ class CompiledProcess:
         for column, names in {**listed, "mail.to": self.mail.to}.items():
             if len(set(names)) < len(names):
                 raise self._error(f"{column} names one twice: {', '.join(names)}; give each once")
-        for name, graph in self.graphs.items():
+        for name, (graph, *_) in zip(self.graphs, self.graphs_on_ways, strict=True):
             if not isinstance(graph, Graph | StepGrid):
                 raise self._error(
-                    f"graph {name} is a {type(graph).__name__}; give a Graph or a StepGrid"
+                    f"graph {name} is a {type(graph).__name__}; give a Graph, StepGrid or "
+                    "GraphOnWays"
                 )
 
     def _check_array(self, field: str, array: Any) -> None:

@@ -17,7 +17,7 @@ from simpy.events import Initialize
 from ...engine_api.capacity_ledger import Grant
 from ...engine_api.driven_policy import FixedShape, GridShapes
 from ...engine_api.interface import State, Submitted
-from ...engine_api.mailbox import Mailbox, Message
+from ...engine_api.mailbox import Mailbox, Message, Receipt
 from ...errors import SimulationError
 from ...kernel import policy_rows as rows
 from ...record.prepared import Prepared
@@ -30,7 +30,7 @@ from .compiled_process import CompiledProcess
 from .policy_stores import PolicyStores
 
 Row = Sequence[int]  # columns of an action
-OF_SUBMISSIONS = (rows.FLOP, rows.BYTES, rows.KEY, rows.AT)  # verbs
+OF_SUBMISSIONS = (rows.FLOP, rows.BYTES, rows.KEY, rows.AT, rows.WAY)  # verbs
 CANCELLABLE = frozenset((rows.TIMER, rows.ENDED, rows.GRANT, rows.SETTLED))  # kinds of events
 
 
@@ -60,12 +60,13 @@ class PolicyRun(simpy.Process):
         self._waits: dict[simpy.Event, Wait] = {}
         self._by_tag: dict[int, dict[simpy.Event, None]] = {}  # what `cancel` finds
         self._watches: dict[int, simpy.Event] = {}  # by number of the submission
+        self.receipt: Receipt | None = None
         self.event = np.zeros(rows.EVENT_COLUMNS, np.int64)
         self._act_by_verb = (
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
             self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
             self._emit, self._cancel, self._watch, self._settle, self._bad_part, self._bad_counter,
-            self._stray_number, self._record, self._wrong_store_verb,
+            self._stray_number, self._record, self._stray_number, self._wrong_store_verb,
         )  # fmt: skip
         self._target: Any = Initialize(sim.env, self)
 
@@ -116,10 +117,12 @@ class PolicyRun(simpy.Process):
     def _begin(self) -> None:
         sim, of = self._sim, self._described
         self.state, self._call = of.new_state(), _callable_kernel(of.kernel)
-        self._graphs: list[Prepared] = [sim.prepare(graph) for graph in of.graphs.values()]
+        self._graphs: list[Prepared] = [
+            sim.prepare(one.graph, one.gpus, ways=one.ways) for one in of.graphs_on_ways
+        ]
         self.part_numbers = [sim.system.number(name) for name in of.parts]
-        self._boxes: list[Mailbox] = [sim.mailbox(name) for name in of.mail.to]
-        self._inbox = sim.mailbox(of.mail.inbox) if of.mail.inbox else None
+        self.boxes: list[Mailbox] = [sim.mailbox(name) for name in of.mail.to]
+        self.inbox = sim.mailbox(of.mail.inbox) if of.mail.inbox else None
         counts = self._run.counters.table(self.job, of.counters)
         per_second = self._run.ticks(1.0)
         self.turn = rows.new_turn(of.actions, len(self.part_numbers), counts, per_second)
@@ -277,6 +280,14 @@ class PolicyRun(simpy.Process):
         """Its graphs in order; None for one that only Python can submit."""
         return [self._run.fixed_shape(graph, self._sim.own) for graph in self._graphs]
 
+    def way_shapes(self) -> list[list[FixedShape | None]]:
+        """For each of its graphs, the shape of each way; None for one of only Python."""
+        return [[self._fixed_shape(way) for way in graph.ways_so_far] for graph in self._graphs]
+
+    def _fixed_shape(self, graph: Prepared | None) -> FixedShape | None:
+        shape = None if graph is None else self._run.fixed_shape(graph, self._sim.own)
+        return shape if isinstance(shape, FixedShape) else None
+
     def most_held(self) -> float:
         """Size of the graphs in memory, in ops, from which on only Python may submit."""
         return self._run.most_held(max(map(len, self._graphs), default=0))
@@ -305,6 +316,10 @@ class PolicyRun(simpy.Process):
         """Wait for a timer or arrival."""
         self._wait(event, kind, tag)
 
+    def end_receipt(self) -> None:
+        """Wait for its receipt no more, as its kernel was called with the message."""
+        self._end_wait(cast(Receipt, self.receipt))
+
     def end_submission(self, handle: Submitted) -> None:
         """Note that a submission has ended, and that the kernel was called for its end."""
         done = handle.done
@@ -324,13 +339,12 @@ class PolicyRun(simpy.Process):
         key: int,
         is_over: bool,
         is_freed: bool,
-        made: Any = None,
+        submission: Any,
     ) -> None:
         """Record a submission that its kernel made, and wait for its end unless it is over."""
         own, who = self._sim.own, (self._sim.who, self.name)
         if not is_freed:
-            made = self._graphs[graph].unchanged if made is None else made
-            run = self._run.driven_run(made, handle.first, own, self.name, at, key)
+            run = self._run.driven_run(submission, handle.first, own, self.name, at, key)
             self._run.runs.append(run)
         self._run.note_driven_graphs(who[0], 1, handle.count)
         if is_over:
@@ -340,16 +354,28 @@ class PolicyRun(simpy.Process):
         if not is_over:
             self._wait(handle.done, rows.ENDED, tag, (handle, graph))
 
-    def point_submission(self, graph: int, structure: int, point: tuple[int, ...]) -> Any:
-        """Submission of a grid at a point."""
-        return cast(PreparedGrid, self._graphs[graph]).driven(point, structure)
+    def submission(
+        self, graph: int, way: int | None, point: tuple[int, tuple[int, ...]] | None
+    ) -> Any:
+        """What was submitted: a graph, on a way or at a point."""
+        prepared = self._graphs[graph]
+        if point is None:
+            return prepared.on_way(way).unchanged
+        structure, numbers = point
+        return cast(PreparedGrid, prepared).driven(numbers, structure)
 
-    def representative(
-        self, graph: int, structure: int = 0, points: NDArray[np.int64] | None = None
+    def representative(self, graph: int, way: int | None) -> SubmittedRun:
+        """Record of a submission that stands for all of one of its graphs on one way."""
+        return self._record_of(self._graphs[graph].on_way(way).unchanged)
+
+    def representative_of_points(
+        self, graph: int, structure: int, points: NDArray[np.int64]
     ) -> SubmittedRun:
-        """Record that stands for many submissions of one of its graphs."""
-        made: Any = self._graphs[graph]
-        made = made.unchanged if points is None else made.driven_together(points, structure)
+        """Record that stands for submissions of a grid, with the (k, axes) point of each."""
+        prepared = cast(PreparedGrid, self._graphs[graph])
+        return self._record_of(prepared.driven_together(points, structure))
+
+    def _record_of(self, made: Any) -> SubmittedRun:
         return self._run.driven_run(made, -1, self._sim.own, self.name, 0, 0)
 
     def free_ended_graphs(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
@@ -391,6 +417,8 @@ class PolicyRun(simpy.Process):
         self._finish(row, self._decide(self._called() if code is None else code))
         if kind == rows.ARRIVAL:
             self._await_arrival(tag + 1)
+        elif kind == rows.MESSAGE:
+            self._await_message()
         self._check_can_wake()
 
     # Events to wait for.
@@ -430,8 +458,9 @@ class PolicyRun(simpy.Process):
             self._wait(event, rows.ARRIVAL, row)
 
     def _await_message(self) -> None:
-        if self.is_alive and self._inbox is not None:
-            self._wait(self._inbox.receive(), rows.MESSAGE, 0)
+        if self.is_alive and self.inbox is not None:
+            self.receipt = self.inbox.receive()
+            self._wait(self.receipt, rows.MESSAGE, 0)
 
     def _forget_watch(self, graph: Submitted) -> None:
         """Wait for losses of a graph no more, since it is over."""
@@ -474,11 +503,13 @@ class PolicyRun(simpy.Process):
         _, tag, graph, *_ = written[at]
         prepared = self._named(self._graphs, graph, "graph", "graphs")
         new: dict[int, dict[int, float]] = {rows.FLOP: {}, rows.BYTES: {}}
-        key, point, at = None, dict[int, int](), at + 1
+        key, way, point, at = None, None, dict[int, int](), at + 1
         while at < len(written) and written[at][rows.VERB] in OF_SUBMISSIONS:
             verb, _, a, b, _ = written[at]
             if verb == rows.KEY:
                 key = a
+            elif verb == rows.WAY:
+                way = a
             elif verb == rows.AT:
                 point[a] = b
             else:
@@ -486,7 +517,7 @@ class PolicyRun(simpy.Process):
             at += 1
         flop, moved = new[rows.FLOP] or None, new[rows.BYTES] or None
         handle = self._sim.submit(
-            prepared, key=key, flop=flop, bytes=moved, at=self._point(prepared, point)
+            prepared, key=key, flop=flop, bytes=moved, way=way, at=self._point(prepared, point)
         )
         self._wait(handle.done, rows.ENDED, tag, (handle, graph))
         return at
@@ -521,7 +552,7 @@ class PolicyRun(simpy.Process):
 
     def _send(self, row: Row, number: float) -> None:
         _, to, a, b, c = row
-        box = self._named(self._boxes, to, "mailbox", "mail.to")
+        box = self._named(self.boxes, to, "mailbox", "mail.to")
         box.send(a, b, c, answer_to=self._described.mail.inbox)
 
     def _set_rate(self, row: Row, number: float) -> None:

@@ -8,6 +8,7 @@ from foretrace.sim.facts.eviction.store import Store
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.way import Way
 from foretrace.sim.record.step_grid import StepGrid
 
 KV, WIRE = 2, 4  # numbers of components
@@ -59,6 +60,12 @@ def graphs() -> dict[str, Graph]:
     holding = Builder("holding")
     holding.op(Kind.COMPUTE, rank=1, flop=2.0, bytes=0.0, signature="compute:holds")
     return {"one": one.graph(), "two": two.graph(), "holding": holding.graph()}
+
+
+def ways() -> dict[str, list[Way]]:
+    """The ways of each graph, which swap the GPUs."""
+    gpus = ["node0.gpu1", "node0.gpu0"]
+    return {"one": [Way(gpus[:1]), Way(gpus[1:])], "two": [Way(gpus)], "holding": []}
 
 
 def sized(size: int) -> Graph:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from foretrace.sim.kernel import policy, policy_store
 from foretrace.sim.kernel.jit import jit
-from foretrace.sim.run.policies.compiled_process import CompiledProcess, Mail
+from foretrace.sim.run.policies.compiled_process import CompiledProcess, GraphOnWays, Mail
 from numpy.typing import NDArray
 from policy_scripts import script as verbs
-from policy_scripts.machine import graphs, grid
+from policy_scripts.machine import graphs, grid, ways
 from policy_scripts.script import PolicyScript
 
 Ints = NDArray[np.int64]
@@ -99,12 +99,14 @@ def play(state, event, turn):
             policy.submit(turn, a, b)
             now[OPEN + b] += 1
             now[SUBMITTED + b] += 1
+            if d >= verbs.ON_WAY:
+                policy.with_way(turn, d // verbs.ON_WAY - 1)
             if a == verbs.GRID:
                 policy.at(turn, 0, c)
             elif c:
                 policy.with_flop(turn, 0, c)
-            if d:
-                policy.with_key(turn, d)
+            if d % verbs.ON_WAY:
+                policy.with_key(turn, d % verbs.ON_WAY)
         elif verb == verbs.AFTER:
             policy.after(turn, a, b)
             now[OPEN + b] += 1
@@ -155,6 +157,7 @@ def compiled(script: PolicyScript) -> CompiledProcess:
     sizes = [len(step.actions) for step in steps]
     flat = [action for step in steps for action in step.actions]
     at, columns = zip(*script.arrivals, strict=True) if script.arrivals else ((), ())
+    on_ways = {name: GraphOnWays(known[name], ways()[name]) for name in verbs.GRAPHS}
     return CompiledProcess(
         play,
         State(
@@ -166,7 +169,7 @@ def compiled(script: PolicyScript) -> CompiledProcess:
             np.zeros(1, np.int64),
             np.zeros(KEYS * STORES, np.int64),
         ),
-        graphs={**{name: known[name] for name in verbs.GRAPHS}, "sized": grid()},
+        graphs={**on_ways, "sized": grid()},
         arrivals=(np.array(at, float) * 1e-9, np.array(columns, np.int64)),
         parts=(*verbs.PARTS, *verbs.STORES),
         metrics=verbs.METRICS,

@@ -10,7 +10,7 @@ from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.run.session import Repeat, Session
 from foretrace.sim.run.simulation import Simulation
 from policy_scripts import script as verbs
-from policy_scripts.machine import Ticks, graphs, machine
+from policy_scripts.machine import Ticks, graphs, machine, ways
 from policy_scripts.player_kernel import compiled
 from policy_scripts.script import Action, PolicyScript, Step
 from policy_scripts.twin import Twin
@@ -18,10 +18,11 @@ from policy_scripts.twin import Twin
 PARTS = verbs.PARTS
 MAY_FAIL = (*PARTS[1:], "node0.gpu0", verbs.STORES[0])
 SYSTEM = machine()
+WAYS = [len(ways()[name]) for name in verbs.GRAPHS]  # number of ways of each graph
 CALM = (
     verbs.SUBMIT, verbs.SUBMIT, verbs.AFTER, verbs.TAKE, verbs.TAKE, verbs.RELEASE, verbs.SAY,
-    verbs.COUNT, verbs.LOOK, verbs.KEEP, verbs.KEEP, verbs.LET_GO, verbs.DROP, verbs.TOUCH,
-    verbs.ORDER, verbs.PREFIX,
+    verbs.COUNT, verbs.LOOK, verbs.SEND, verbs.KEEP, verbs.KEEP, verbs.LET_GO, verbs.DROP,
+    verbs.TOUCH, verbs.ORDER, verbs.PREFIX,
 )  # fmt: skip
 NEVER_REPEATED = Repeat(lambda: None, lambda _: None)
 
@@ -93,7 +94,11 @@ class _Draw:
             return verb, verbs.GRID, tag, -1 if odd else r.randrange(10), r.choice([0, 7])
         if verb == verbs.SUBMIT:
             flop = 0 if self.calm and r.random() < 0.95 else r.choice([0, 0, 1, 4])
-            return verb, 5 if odd else r.randrange(3), tag, flop, r.choice([0, 7])
+            graph, key = r.randrange(3), r.choice([0, 7])
+            way = r.choice([0, 0, *range(1, 1 + WAYS[graph])])
+            if odd:
+                graph, way = r.choice([(5, 0), (graph, 5), (2, 1)])
+            return verb, graph, tag, flop, key + verbs.ON_WAY * way
         if verb == verbs.AFTER:
             return verb, -1 if odd else self.ticks(), tag, 0, 0
         if verb in (verbs.TAKE, verbs.ACQUIRE):

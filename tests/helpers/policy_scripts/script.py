@@ -15,6 +15,7 @@ METRICS = ("event", "seen", "said")
 COUNTERS = ("hits", "drops")
 SERIES = ("level", "depth")
 TAGS = 4
+ON_WAY = 10  # the last number of a submission is its key, plus this times 1 + its way
 
 SUBMIT, AFTER, TAKE, ACQUIRE, RELEASE, SEND, RATE, SAY, COUNT, CANCEL = range(10)
 WATCH, LOOK, SETTLE, RECORD = range(10, 14)

@@ -15,7 +15,7 @@ from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.kernel import policy_rows as rows
 from policy_scripts import script as verbs
-from policy_scripts.machine import graphs, grid
+from policy_scripts.machine import graphs, grid, ways
 from policy_scripts.script import PolicyScript
 
 Steps = Generator[simpy.Event, Any, None]
@@ -55,7 +55,8 @@ class _Playing:
         self.main = sim.env.active_process
         self.stores = [sim.store(name) for name in verbs.STORES]
         known = graphs()
-        self.graphs = [*(sim.prepare(known[name]) for name in verbs.GRAPHS), sim.prepare(grid())]
+        self.graphs = [sim.prepare(known[name], ways=ways()[name]) for name in verbs.GRAPHS]
+        self.graphs.append(sim.prepare(grid()))
         for counter in verbs.COUNTERS:
             sim.count(counter, 0)
         start = sim.env.now
@@ -162,7 +163,11 @@ class _Playing:
             sized = a == verbs.GRID
             flop = {0: float(c)} if c and not sized else None
             at = {"size": c} if sized else None
-            handle = sim.submit(self.of(self.graphs, a), flop=flop, key=d or None, at=at)
+            way, key = d // verbs.ON_WAY - 1, d % verbs.ON_WAY
+            handle = sim.submit(
+                self.of(self.graphs, a), flop=flop, key=key or None, at=at,
+                way=None if way < 0 else way,
+            )  # fmt: skip
             self.wait(handle.done, rows.ENDED, b, (handle, a))
         elif verb == verbs.AFTER:
             if a < 0:

@@ -15,10 +15,11 @@ from foretrace.sim.facts.backend import Backend, Holds, Timing, Usage
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.way import Way
 from foretrace.sim.kernel import policy
 from foretrace.sim.kernel.jit import LINKED
 from foretrace.sim.record.step_grid import StepGrid
-from foretrace.sim.run.policies.compiled_process import CompiledProcess
+from foretrace.sim.run.policies.compiled_process import CompiledProcess, GraphOnWays
 from foretrace.sim.run.session import Repeat, Session
 from foretrace.sim.run.simulation import Simulation
 from policy_scripts.random_programs import calm_program, first_difference, outcome
@@ -38,6 +39,7 @@ SYSTEM = System(
     ),
     ("node0.gpu0", "node0.gpu1"),
 )
+WAYS = [Way(["node0.gpu1", "node0.gpu0"]), Way(["node0.gpu0", "node0.gpu1"])]
 
 
 class Ticks(Backend):
@@ -136,6 +138,28 @@ def at_point(tokens, context):
     return build.graph()
 
 
+@policy.policy_kernel
+def on_ways(state, event, turn):
+    """Four submissions at a time of four graphs, each on one of two ways or on none."""
+    state.left[0] -= 1
+    left = state.left[0]
+    if left < 0:
+        return policy.DONE if left == -4 else policy.GO_ON
+    if event[policy.KIND] == policy.START:
+        for k in range(3):
+            policy.submit(turn, 1, k)
+            policy.with_way(turn, k % 2)
+    policy.submit(turn, left % 4, left)
+    if left % 5 == 0:
+        policy.with_key(turn, left)
+    if left % 3:
+        policy.with_way(turn, left % 3 - 1)
+    if left % 7 == 0:
+        policy.with_key(turn, -left)
+    policy.emit(turn, 0, event[policy.B])
+    return policy.GO_ON
+
+
 def graphs():
     one, two, holding, wide = (Builder(name) for name in ("one", "two", "holding", "wide"))
     one.op(Kind.COMPUTE, flop=3.0, bytes=0.0)
@@ -153,7 +177,10 @@ def process(count, kernel=steps):
     return CompiledProcess(
         kernel,
         Calls(np.array([count], np.int64)),
-        graphs={**graphs(), "at_point": grid},
+        graphs={
+            **{name: GraphOnWays(graph, WAYS) for name, graph in graphs().items()},
+            "at_point": grid,
+        },
         parts=[KV],
         metrics=["end", "free"],
         counters=["ticks"],
@@ -173,7 +200,16 @@ def left(result):
             getattr(result.columns, one.name).tolist() for one in fields(result.columns)
         ]
         found["runs"] = [
-            (run.first, run.job, run.at, run.by, run.draw_key, run.graph.name, *row_numbers(run))
+            (
+                run.first,
+                run.job,
+                run.at,
+                run.by,
+                run.draw_key,
+                run.graph.name,
+                *run.graph.gpus,
+                *row_numbers(run),
+            )
             for run in result.runs
         ]
     return found
@@ -211,7 +247,7 @@ def other(sim):
         sim.emit("other", sim.now)
 
 
-@pytest.mark.parametrize("kernel", [steps, pairs, points])
+@pytest.mark.parametrize("kernel", [steps, pairs, points, on_ways])
 @pytest.mark.parametrize("beside", [(), (other,)])
 @pytest.mark.parametrize("keep", ["none", "ranks", "ops", None])
 def test_a_run_leaves_what_it_leaves_through_simpy(keep, beside, kernel, codes, monkeypatch):
