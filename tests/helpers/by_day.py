@@ -1,6 +1,11 @@
 """Parameters of many alike: a spread of them on every push, the rest in `make nightly`."""
 
+import os
+from datetime import date
+
 import pytest
+
+NIGHTS = 5  # nights in which all seeds have been used
 
 
 def every(step, params):
@@ -20,3 +25,10 @@ def by_night(param):
         return pytest.param(*param.values, marks=(*param.marks, pytest.mark.nightly), id=param.id)
     values = param if isinstance(param, tuple) else (param,)
     return pytest.param(*values, marks=pytest.mark.nightly)
+
+
+def tonight(seeds):
+    """A fifth of many seeds, others each night; all of them if FORETRACE_NIGHTS is all."""
+    if os.environ.get("FORETRACE_NIGHTS") == "all":
+        return seeds
+    return seeds[date.today().toordinal() % NIGHTS :: NIGHTS]

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from by_day import every
+from by_day import every, tonight
 from foretrace.models.fleet.link_failure import LinkFailure
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.part.nic import Nic
@@ -180,7 +180,7 @@ def test_random_failures_are_equal_on_both_engines(seed):
 
 @pytest.mark.nightly
 def test_random_failures_are_equal_on_both_engines_all_night():
-    seeds = range(1000, 1000 + NIGHTLY)
+    seeds = tonight(range(1000, 1000 + NIGHTLY))
     assert [s for s in seeds if outcome(s, "core") != outcome(s, "reference")] == []
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
+from by_day import tonight
 from engine_scripts.comparison import compare
 from engine_scripts.player import play
 from engine_scripts.plugged import plugged_script
@@ -59,7 +60,7 @@ def test_core_equals_reference_in_a_plugged_medium(kind):
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_equals_reference_in_a_plugged_medium_all_night(kind):
-    seeds = range(1000, 1000 + NIGHTLY)
+    seeds = tonight(range(1000, 1000 + NIGHTLY))
     print(f"{kind}: seeds {seeds}")
     assert differences(kind, seeds) == []
 

@@ -4,7 +4,7 @@ import os
 from itertools import product
 
 import pytest
-from by_day import every
+from by_day import every, tonight
 from engine_scripts.comparison import compare
 from engine_scripts.player import play
 from engine_scripts.random_runs import random_outcome
@@ -94,7 +94,7 @@ def test_core_equals_reference(kind, block):
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_core_equals_reference_all_night(kind):
-    seeds = range(1000, 1000 + NIGHTLY[kind])
+    seeds = tonight(range(1000, 1000 + NIGHTLY[kind]))
     print(f"{kind}: seeds {seeds}")
     assert differences(kind, seeds) == []
 
@@ -121,7 +121,7 @@ def test_a_folded_graph_that_is_refused_names_the_row_of_the_graph(seed):
 
 @pytest.mark.nightly
 def test_core_equals_reference_from_end_to_end_all_night():
-    seeds = range(1000, 1000 + END_TO_END)
+    seeds = tonight(range(1000, 1000 + END_TO_END))
     assert [s for s in seeds if random_outcome(s, "reference") != random_outcome(s, "core")] == []
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from by_day import tonight
 from foretrace.sim.facts.items import layout as lay
 from foretrace.sim.facts.items.arrival_process import unit_exponential
 from foretrace.sim.facts.sampling import random_bits
@@ -31,7 +32,7 @@ def test_the_compiled_engine_equals_the_plain_one(block):
 
 @pytest.mark.nightly
 def test_the_compiled_engine_equals_the_plain_one_all_night():
-    seeds = range(10_000, 10_000 + NIGHTLY)
+    seeds = tonight(range(10_000, 10_000 + NIGHTLY))
     print(f"seeds {seeds}")
     assert differences(seeds) == []
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from by_day import every
+from by_day import every, tonight
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.policies import policy_driver
 from foretrace.sim.core.policies.policy_driver import PolicyLoop
@@ -287,7 +287,7 @@ def test_calm_programs_equal_generators(block, codes):
 
 @pytest.mark.nightly
 def test_calm_programs_equal_generators_all_night(codes):
-    seeds = range(1000, 1000 + NIGHTLY)
+    seeds = tonight(range(1000, 1000 + NIGHTLY))
     print(f"seeds {seeds}")
     assert differences(seeds) == []
 

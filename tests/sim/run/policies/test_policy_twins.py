@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from by_day import every
+from by_day import every, tonight
 from foretrace.sim.kernel import policy_rows as rows
 from foretrace.sim.run.simulation import Simulation
 from policy_scripts import script as verbs
@@ -46,7 +46,7 @@ def test_kernels_equal_generators(block):
 
 @pytest.mark.nightly
 def test_kernels_equal_generators_all_night():
-    seeds = range(1000, 1000 + NIGHTLY)
+    seeds = tonight(range(1000, 1000 + NIGHTLY))
     print(f"seeds {seeds}")
     assert differences(seeds) == []
 
