@@ -137,7 +137,7 @@ class PagedServing(ft.Workload):
 
     def __init__(self, *, trace: FileName | None = None, rate: float = 12.0, sequences: int = 128):
         self.trace, self.rate, self.sequences = trace, rate, sequences
-        sizes = {"tokens": 8192, "context": 2**18, "sequences": sequences}
+        sizes = {"tokens": 2**17, "context": 2**18, "sequences": sequences}
         self.axes = {name: [0, *geometric_axis(1, most, 12)] for name, most in sizes.items()}
 
     def start(self, job):
