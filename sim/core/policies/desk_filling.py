@@ -134,6 +134,7 @@ class FilledDesk:
             table(self.keys.used, dl.USED_PART), table(self.keys.own, dl.OWN_ROW),
             np.zeros((SAMPLES_AT_ONCE + len(self.lent.stores), dl.CHANGE), np.int64),
             np.zeros((NOTES_AT_ONCE, dl.NOTE), np.int64),
+            np.zeros((NOTES_AT_ONCE, dl.SETTLED_ROW), np.int64),
             np.zeros((64, dl.SUB), np.int64), np.zeros(64, np.int64), owner,
             table(shapes, dl.SHAPE), np.zeros((0, 4), np.int64),
             np.zeros((len(self.ways.sizes), dl.RESERVE_POOL), np.int64),

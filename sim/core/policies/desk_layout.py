@@ -52,8 +52,10 @@ LATE = 2**63 - 1
     CANCELS,  # 1 if ops were ever cancelled
     CHANGES,  # number of changes of held amounts
     BEGINS,  # number of times that a process began to hold something
+    SETTLED,  # rows of `Desk.settled`, and the next one whose kernel is to be called
+    NEXT_SETTLED,
     NUMBERS,
-) = range(33)
+) = range(35)
 
 # Row of a policy: addresses of its adapter and arrays, sizes, and what it waits for.
 (
@@ -93,8 +95,11 @@ HOLDING, BEGAN, TAKEN, FIRST_OF, OWN_ROW = range(5)
 # Row of a change of held amounts.
 CHANGED_AT, CHANGED, CHANGE_BY, CHANGE = range(4)
 
-# Row of a noted action: verb; submission or component; amount; policy.
+# Row of a noted action: verb; submission, component or tag; amount; what is held, or the policy.
 NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
+
+# Row of an event SETTLED of this turn.
+SETTLED_OF, SETTLED_TAG, SETTLED_ROW = range(3)
 
 # Row of a submission: policy, tag, number among the policy's graphs, shape; number and id of its
 # first op; tick, key; first rows in memory; rows reserved in tables of flows and amounts; 1 if the
@@ -180,6 +185,7 @@ class Desk(NamedTuple):
     samples, values : emitted samples
     used, own, changes : parts of policies, what is held of them, changes of that
     noted : actions for the next turn
+    settled : policies that wake when this turn has settled
     submissions : open ones of Python, then those of the loop
     wakes : submissions that ended in this turn
     owner : row of the submission, for each graph in memory; NONE for others
@@ -204,6 +210,7 @@ class Desk(NamedTuple):
     own: Array
     changes: Array
     noted: Array
+    settled: Array
     submissions: Array
     wakes: Array
     owner: Array

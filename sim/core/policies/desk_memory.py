@@ -30,16 +30,19 @@ class DeskMemory(FilledDesk):
         desk, now = self.desk, self.now
         self._give_samples()
         self._give_changes()
-        timers, noted, submissions = desk.timers, desk.noted, desk.submissions
+        timers, submissions = desk.timers, desk.submissions
+        noted, settled = desk.noted, desk.settled
         if now[dl.TIMERS] > len(timers) // 2:
             timers = _grown(timers)
         if now[dl.NOTED] > len(noted) // 2:
-            noted = _grown(noted)
+            noted, settled = _grown(noted), _grown(settled)
         if now[dl.SUBMITTED] > len(submissions) // 2:
             submissions = _grown(submissions)
         wakes = np.zeros(len(submissions), np.int64)
         wakes[: len(desk.wakes)] = desk.wakes
-        self.desk = desk._replace(timers=timers, noted=noted, submissions=submissions, wakes=wakes)
+        self.desk = desk._replace(
+            timers=timers, noted=noted, settled=settled, submissions=submissions, wakes=wakes
+        )
         self.desk = self.desk._replace(mail=with_more_letters(self.desk.mail))
         self._make_room_for_graphs()
 

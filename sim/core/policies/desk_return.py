@@ -45,6 +45,7 @@ class ReturnedDesk(DeskMemory):
             raise engine.excess_weight_error()
         if code == lay.TELLS:
             self.mail.undo_deliveries(self.desk.mail)
+            engine.thresholds.next_turn += self._settled()
             engine._wake_processes(env._now, env._now)
         else:
             self._return_wakes(handles)
@@ -157,19 +158,22 @@ class ReturnedDesk(DeskMemory):
         """Note the actions of the loop that are not applied yet."""
         engine = self.engine
         noted = self.desk.noted[: self.now[dl.NOTED]].tolist()
-        for verb, what, amount, _ in noted:
-            engine.todo.append(self._action(verb, what, amount, handles))
+        for verb, what, amount, by in noted:
+            engine.todo.append(self._action(verb, what, amount, by, handles))
         if noted:
             engine.actor = self.driven[self.now.item(dl.ACTOR)].name
 
     def _action(
-        self, verb: int, what: int, amount: int, handles: list[SubmittedGraph]
+        self, verb: int, what: int, amount: int, by: int, handles: list[SubmittedGraph]
     ) -> Callable[[], None]:
         engine = self.engine
         if verb == rows.SUBMIT:
             return lambda: engine._join(handles[what])
         if verb == rows.SEND:
             return self.mail.post(self.desk.mail.letters[what].tolist())
+        if verb == rows.SETTLE:
+            self.driven[by].add_timer(engine.thresholds.settled(), rows.SETTLED, what)
+            return lambda: None
         if verb == rows.TAKE:
             return lambda: engine._note_taken(what, amount)
         return lambda: engine._return_capacity(what, -amount)
@@ -187,6 +191,16 @@ class ReturnedDesk(DeskMemory):
             self.engine._wake_in(0, handles[row].done, None)
         for letter in self.mail.delivered(self.desk.mail):
             self.engine._wake_in(0, *self.mail.fill(letter))
+        for event in self._settled():
+            self.engine._wake_in(0, event, None)
+
+    def _settled(self) -> list[simpy.Event]:
+        """Events SETTLED of this turn for which no kernel was called yet."""
+        which, found = slice(self.now[dl.NEXT_SETTLED], self.now[dl.SETTLED]), []
+        for k, tag in self.desk.settled[which].tolist():
+            found.append(self.engine.env.event())
+            self.driven[k].add_timer(found[-1], rows.SETTLED, tag)
+        return found
 
     def _return_amounts(self) -> None:
         """Record what processes hold now."""

@@ -26,9 +26,11 @@ from .desk_layout import (
     FULL,
     LATE,
     LIMIT,
+    NEXT_SETTLED,
     NOTED,
     OVER,
     PAUSE,
+    SETTLED,
     SUB_BY,
     SUB_CANCELLED,
     SUB_GRAPH,
@@ -46,6 +48,7 @@ from .mail_layout import DELIVERED, NEXT_DELIVERED
 from .policy_calls import (
     begin_call,
     begin_call_of_message,
+    begin_call_of_settled,
     begin_call_of_timer,
     go_on_with_call,
 )
@@ -72,6 +75,8 @@ def run_policies(machine: tuple, desk: Desk) -> Int:  # type: ignore[type-arg]
             begin_call_of_end(desk)
         elif desk.mail.now[NEXT_DELIVERED] < desk.mail.now[DELIVERED]:
             begin_call_of_message(desk)
+        elif now[NEXT_SETTLED] < now[SETTLED]:
+            begin_call_of_settled(desk)
         elif now[TIMERS] and desk.timers[0, AT] == now[TICK]:
             if now[EVENTS_AT_TICK] > BUSY:
                 return CROWDED

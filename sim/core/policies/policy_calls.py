@@ -47,6 +47,7 @@ from .desk_layout import (
     MAY,
     METRIC,
     METRICS,
+    NEXT_SETTLED,
     NOTED,
     NOTED_AMOUNT,
     NOTED_BY,
@@ -59,6 +60,9 @@ from .desk_layout import (
     PARTS,
     ROW,
     SAMPLES,
+    SETTLED,
+    SETTLED_OF,
+    SETTLED_TAG,
     SLOW,
     TAG,
     TAKEN,
@@ -139,6 +143,17 @@ def begin_call_with_letter(desk: Desk, k: Int) -> None:
     tag = answer_box(desk.mail, p, one[SENDER])
     free_letter(desk.mail, k)
     begin_call(desk, p, np.int64(rows.MESSAGE), tag, a, b, c)
+
+
+@jit_without_refcounts
+def begin_call_of_settled(desk: Desk) -> None:
+    """Begin to call a kernel because this turn has settled."""
+    now = desk.now
+    one = desk.settled[now[NEXT_SETTLED]]
+    now[NEXT_SETTLED] += 1
+    if now[NEXT_SETTLED] == now[SETTLED]:
+        now[NEXT_SETTLED] = now[SETTLED] = 0
+    begin_call(desk, one[SETTLED_OF], np.int64(rows.SETTLED), one[SETTLED_TAG], 0, 0, 0)
 
 
 @jit_without_refcounts
@@ -265,6 +280,10 @@ def note_action(desk: Desk, p: Int, actions: Array, values: Array, count: Int) -
         return note_submission(desk, p, actions, count)
     if verb == rows.SEND:
         return note_letter(desk, p, actions)
+    if verb == rows.SETTLE:
+        desk.policies[p, WAITS] += 1
+        note(desk, p, verb, actions[row, rows.TAG], 0, p)
+        return 0
     if verb == rows.TAKE or verb == rows.RELEASE:
         return note_amount(desk, p, verb, actions[row, rows.A], actions[row, rows.B])
     return SLOW

@@ -58,6 +58,9 @@ from .desk_layout import (
     RESERVED,
     RESERVES,
     ROW,
+    SETTLED,
+    SETTLED_OF,
+    SETTLED_TAG,
     SLOW,
     SUB_AT,
     SUB_BY,
@@ -165,6 +168,11 @@ def apply_noted(machine: tuple, desk: Desk) -> None:  # type: ignore[type-arg]
             continue
         if verb == rows.SEND:
             post_letter(desk.mail, what)
+            continue
+        if verb == rows.SETTLE:
+            one = desk.settled[now[SETTLED]]
+            one[SETTLED_OF], one[SETTLED_TAG] = desk.noted[i, NOTED_BY], what
+            now[SETTLED] += 1
             continue
         part = world[lay.PARTS] + what * lay.PART
         world[part + lay.TAKEN] += desk.noted[i, NOTED_AMOUNT]

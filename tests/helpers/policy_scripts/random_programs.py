@@ -22,7 +22,7 @@ WAYS = [len(ways()[name]) for name in verbs.GRAPHS]  # number of ways of each gr
 CALM = (
     verbs.SUBMIT, verbs.SUBMIT, verbs.AFTER, verbs.TAKE, verbs.TAKE, verbs.RELEASE, verbs.SAY,
     verbs.COUNT, verbs.LOOK, verbs.SEND, verbs.KEEP, verbs.KEEP, verbs.LET_GO, verbs.DROP,
-    verbs.TOUCH, verbs.ORDER, verbs.PREFIX,
+    verbs.TOUCH, verbs.ORDER, verbs.PREFIX, verbs.SETTLE,
 )  # fmt: skip
 NEVER_REPEATED = Repeat(lambda: None, lambda _: None)
 

@@ -192,15 +192,17 @@ def test_an_error_at_a_message_names_the_process(codes):
 
 
 @policy.policy_kernel
-def settles(state, event, turn):
+def settles_and_cancels(state, event, turn):
     """Emit each event; at every other message, do what only Python can do."""
     policy.emit(turn, 0, event[policy.KIND])
     policy.emit(turn, 1, event[policy.A])
     policy.emit(turn, 2, event[policy.B])
     if event[policy.KIND] == policy.MESSAGE:
         state.left[0] += 1
+        policy.settle(turn, state.left[0])
         if state.left[0] % state.burst[0] == 0:
-            policy.settle(turn, 0)
+            policy.after(turn, 0, 0)
+            policy.cancel(turn, 0)
     return policy.GO_ON
 
 
@@ -209,7 +211,7 @@ def test_python_goes_on_among_the_messages_of_a_turn(codes):
         readers = [("first", "x", 2), ("second", "x", 3), ("third", "y", 5), ("fourth", "z", 2)]
         return [
             process(sends, "sender", ("x", "y", "z"), "", (7, 1, 12, 3), 40),
-            *[process(settles, name, (), box, (often,)) for name, box, often in readers],
+            *[process(settles_and_cancels, name, (), box, (often,)) for name, box, often in readers],
         ]
 
     assert emitted("core", *processes()) == emitted("reference", *processes())

@@ -112,6 +112,9 @@ def points(state, event, turn):
         policy.release(turn, 0, 1)
         if event[policy.NOW] % 11 == 0:
             policy.settle(turn, 7)
+        if event[policy.NOW] % 13 == 0:
+            policy.after(turn, 0, 5)
+            policy.cancel(turn, 5)
     state.left[0] -= 1
     left = state.left[0]
     if left < 0:
