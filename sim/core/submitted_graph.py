@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 import numpy as np
 import simpy
 
-from ..engine_api.interface import Answer, EngineGraph, Numbers, TimingElsewhere
+from ..engine_api.interface import (
+    Answer,
+    EngineGraph,
+    Numbers,
+    OnlineTiming,
+    TimingElsewhere,
+)
 from ..engine_api.remaining_work import RemainingWork
 from ..engine_api.simpy_adapter import GraphHandle
 from .memory.block import GraphBlock
@@ -27,6 +34,8 @@ class SubmittedGraph(GraphHandle):
     first : id of the op in its row 0
     graph : the graph itself, or its prepared form
     at : tick at which it was submitted
+    ahead : its static schedule
+    numbers : its durations, work and amounts, or a function that computes them on first use
     """
 
     def __init__(
@@ -37,14 +46,12 @@ class SubmittedGraph(GraphHandle):
         graph: EngineGraph | GraphBlock,
         at: int,
         ahead: StaticSchedule | None = None,
-        numbers: Numbers | None = None,
+        numbers: Numbers | Callable[[], Numbers] | None = None,
     ):
         self.shape = graph.lowered if isinstance(graph, GraphBlock) else graph
         super().__init__(env, index, first, len(self.shape))
         self.block = graph if isinstance(graph, GraphBlock) else None
-        self.numbers, self.at = numbers, at
-        self.backends = (self.shape if numbers is None else numbers).backends  # of online ops
-        self.ahead = ahead  # its static schedule
+        self._numbers, self.at, self.ahead = numbers, at, ahead
         self.base = NONE  # its first cell after it joined
         self.lies: GraphOffsets | None = None  # offsets of all its rows
         self.over = False  # it ran ahead of the clock and has ended
@@ -58,6 +65,19 @@ class SubmittedGraph(GraphHandle):
         ] = {}  # remaining fraction of rows whose online backend must be asked
         self._fixed = array("q")  # timings from online backends: fixed ticks and work of each row
         self._work: dict[int, int] = {}
+
+    @property
+    def numbers(self) -> Numbers | None:
+        """Durations, work and amounts of this submission; None for those of the graph."""
+        if callable(self._numbers):
+            self._numbers = self._numbers()
+        return self._numbers
+
+    @property
+    def backends(self) -> tuple[OnlineTiming, ...]:
+        """Backends that time its ops when they start."""
+        numbers = self.numbers
+        return (self.shape if numbers is None else numbers).backends
 
     @property
     def lowered(self) -> EngineGraph:

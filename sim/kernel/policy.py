@@ -13,16 +13,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .jit import Int, jit, jit_without_refcounts
+from .policy_actions import Real, is_part, write_action
 from .policy_rows import (
     ACQUIRE,
     AFTER,
     ARRIVAL,
     AT,
     BAD_COUNTER,
-    BAD_PART,
     BYTES,
     CANCEL,
-    COUNT,
     DONE,
     EMIT,
     ENDED,
@@ -38,7 +37,6 @@ from .policy_rows import (
     KIND,
     LOST,
     MESSAGE,
-    MOST,
     NOW,
     PER_SECOND,
     RECORD,
@@ -54,7 +52,6 @@ from .policy_rows import (
     TAKEABLE,
     TIMER,
     TOTAL,
-    VERB,
     WAITING,
     WATCH,
     WAY,
@@ -110,7 +107,6 @@ __all__ = [
 ]
 
 _Step = TypeVar("_Step", bound=Callable[..., Any])
-_Real = Any  # 64-bit float in a kernel
 
 
 def policy_kernel(step: _Step) -> _Step:
@@ -142,108 +138,96 @@ def policy_kernel(step: _Step) -> _Step:
 
 
 @jit_without_refcounts
-def _write(turn: TurnArrays, verb: Int, tag: Int, a: Int, b: Int, c: Int, number: _Real) -> Int:
-    """Append an action; beyond the limit it is only counted."""
-    row = min(turn.head[COUNT], turn.head[MOST])
-    actions = turn.actions
-    actions[row, VERB], actions[row, TAG] = verb, tag
-    actions[row, A], actions[row, B], actions[row, C] = a, b, c
-    turn.numbers[row] = number
-    turn.head[COUNT] += 1
-    return 0
-
-
-@jit_without_refcounts
 def submit(turn: TurnArrays, graph: Int, tag: Int) -> Int:
     """Submit a graph, by its number in ``graphs``; an event ENDED with the tag follows its end."""
-    return _write(turn, SUBMIT, tag, graph, 0, 0, 0.0)
+    return write_action(turn, SUBMIT, tag, graph, 0, 0, 0.0)
 
 
 @jit_without_refcounts
-def with_flop(turn: TurnArrays, row: Int, flop: _Real) -> Int:
+def with_flop(turn: TurnArrays, row: Int, flop: Real) -> Int:
     """Give a row of the graph just submitted another number of flop."""
-    return _write(turn, FLOP, 0, row, 0, 0, flop)
+    return write_action(turn, FLOP, 0, row, 0, 0, flop)
 
 
 @jit_without_refcounts
-def with_bytes(turn: TurnArrays, row: Int, moved: _Real) -> Int:
+def with_bytes(turn: TurnArrays, row: Int, moved: Real) -> Int:
     """Give a row of the graph just submitted another number of bytes."""
-    return _write(turn, BYTES, 0, row, 0, 0, moved)
+    return write_action(turn, BYTES, 0, row, 0, 0, moved)
 
 
 @jit_without_refcounts
 def with_key(turn: TurnArrays, key: Int) -> Int:
     """Give the graph just submitted a key of its random draws."""
-    return _write(turn, KEY, 0, key, 0, 0, 0.0)
+    return write_action(turn, KEY, 0, key, 0, 0, 0.0)
 
 
 @jit_without_refcounts
 def with_way(turn: TurnArrays, way: Int) -> Int:
     """Let the graph just submitted take one of its ways, by its number in ``ways``."""
-    return _write(turn, WAY, 0, way, 0, 0, 0.0)
+    return write_action(turn, WAY, 0, way, 0, 0, 0.0)
 
 
 @jit_without_refcounts
 def at(turn: TurnArrays, axis: Int, number: Int) -> Int:
     """Give the grid just submitted its number on an axis, by the axis's place in ``axes``."""
-    return _write(turn, AT, 0, axis, number, 0, 0.0)
+    return write_action(turn, AT, 0, axis, number, 0, 0.0)
 
 
 @jit_without_refcounts
 def after(turn: TurnArrays, ticks: Int, tag: Int) -> Int:
     """Set a timer: an event TIMER with the tag comes after some ticks."""
-    return _write(turn, AFTER, tag, ticks, 0, 0, 0.0)
+    return write_action(turn, AFTER, tag, ticks, 0, 0, 0.0)
 
 
 @jit_without_refcounts
 def take(turn: TurnArrays, part: Int, amount: Int) -> bool:
     """Acquire an amount of a capacity at once; True on success."""
-    if not _is_part(turn, part):
+    if not is_part(turn, part):
         return False
     if amount > turn.parts[part, TAKEABLE] and 1 <= amount <= turn.parts[part, TOTAL]:
         return False  # any other amount is an error, as it is for a process
     turn.parts[part, TAKEABLE] -= amount
-    _write(turn, TAKE, 0, part, amount, 0, 0.0)
+    write_action(turn, TAKE, 0, part, amount, 0, 0.0)
     return True
 
 
 @jit_without_refcounts
 def acquire(turn: TurnArrays, part: Int, amount: Int, tag: Int) -> Int:
     """Request an amount of a capacity; an event GRANT with the tag follows."""
-    if _is_part(turn, part):
+    if is_part(turn, part):
         turn.parts[part, TAKEABLE] = 0  # who takes now would pass a request
-        _write(turn, ACQUIRE, tag, part, amount, 0, 0.0)
+        write_action(turn, ACQUIRE, tag, part, amount, 0, 0.0)
     return 0
 
 
 @jit_without_refcounts
 def release(turn: TurnArrays, part: Int, amount: Int) -> Int:
     """Release an amount of a capacity at the next turn."""
-    return _write(turn, RELEASE, 0, part, amount, 0, 0.0)
+    return write_action(turn, RELEASE, 0, part, amount, 0, 0.0)
 
 
 @jit_without_refcounts
 def send(turn: TurnArrays, to: Int, a: Int, b: Int, c: Int) -> Int:
     """Send a message to a mailbox, by its number in ``boxes``."""
-    return _write(turn, SEND, to, a, b, c, 0.0)
+    return write_action(turn, SEND, to, a, b, c, 0.0)
 
 
 @jit_without_refcounts
-def set_rate(turn: TurnArrays, part: Int, rate: _Real) -> Int:
+def set_rate(turn: TurnArrays, part: Int, rate: Real) -> Int:
     """Change the rate of a part, in its unit per second."""
-    return _write(turn, SET_RATE, 0, part, 0, 0, rate)
+    return write_action(turn, SET_RATE, 0, part, 0, 0, rate)
 
 
 @jit_without_refcounts
-def emit(turn: TurnArrays, metric: Int, value: _Real) -> Int:
+def emit(turn: TurnArrays, metric: Int, value: Real) -> Int:
     """Record a value of a metric, by its number in ``metrics``."""
-    return _write(turn, EMIT, 0, metric, 0, 0, value)
+    return write_action(turn, EMIT, 0, metric, 0, 0, value)
 
 
 @jit_without_refcounts
-def record(turn: TurnArrays, series: Int, value: _Real) -> Int:
+def record(turn: TurnArrays, series: Int, value: Real) -> Int:
     """Append a value to a time series, by its number in ``series``."""
-    return _write(turn, RECORD, 0, series, 0, 0, value)
+    return write_action(turn, RECORD, 0, series, 0, 0, value)
 
 
 @jit_without_refcounts
@@ -252,26 +236,26 @@ def count(turn: TurnArrays, counter: Int, by: Int) -> Int:
     if 0 <= counter < len(turn.counts):
         turn.counts[counter] += by
     else:
-        _write(turn, BAD_COUNTER, 0, counter, 0, 0, 0.0)
+        write_action(turn, BAD_COUNTER, 0, counter, 0, 0, 0.0)
     return 0
 
 
 @jit_without_refcounts
 def cancel(turn: TurnArrays, tag: Int) -> Int:
     """Cancel what is open under a tag: timers and requests are dropped, submissions cancelled."""
-    return _write(turn, CANCEL, tag, 0, 0, 0, 0.0)
+    return write_action(turn, CANCEL, tag, 0, 0, 0, 0.0)
 
 
 @jit_without_refcounts
 def watch(turn: TurnArrays, tag: Int) -> Int:
     """Ask for the next losses of the submission with a tag; an event LOST per op follows."""
-    return _write(turn, WATCH, tag, 0, 0, 0, 0.0)
+    return write_action(turn, WATCH, tag, 0, 0, 0, 0.0)
 
 
 @jit_without_refcounts
 def settle(turn: TurnArrays, tag: Int) -> Int:
     """Ask for an event SETTLED after the next turn, when all actions so far are applied."""
-    return _write(turn, SETTLE, tag, 0, 0, 0, 0.0)
+    return write_action(turn, SETTLE, tag, 0, 0, 0, 0.0)
 
 
 @jit_without_refcounts
@@ -289,36 +273,27 @@ def grow(turn: TurnArrays, table: Int, rows: Int) -> Int:
 
 
 @jit_without_refcounts
-def _is_part(turn: TurnArrays, part: Int) -> bool:
-    """True if a part has this number; otherwise the error is noted as an action."""
-    if 0 <= part < len(turn.parts):
-        return True
-    _write(turn, BAD_PART, 0, part, 0, 0, 0.0)
-    return False
-
-
-@jit_without_refcounts
 def free(turn: TurnArrays, part: Int) -> Int:
     """Free amount of a capacity."""
-    return turn.parts[part, TOTAL] - turn.parts[part, HELD] if _is_part(turn, part) else 0
+    return turn.parts[part, TOTAL] - turn.parts[part, HELD] if is_part(turn, part) else 0
 
 
 @jit_without_refcounts
 def held(turn: TurnArrays, part: Int) -> Int:
     """Amount of a capacity, or slots, in use."""
-    return turn.parts[part, HELD] if _is_part(turn, part) else 0
+    return turn.parts[part, HELD] if is_part(turn, part) else 0
 
 
 @jit_without_refcounts
 def waiting(turn: TurnArrays, part: Int) -> Int:
     """Number of requests in the line of a capacity."""
-    return turn.parts[part, WAITING] if _is_part(turn, part) else 0
+    return turn.parts[part, WAITING] if is_part(turn, part) else 0
 
 
 @jit_without_refcounts
 def failed(turn: TurnArrays, part: Int) -> bool:
     """True if a part has failed."""
-    return _is_part(turn, part) and turn.parts[part, FAILED] != 0
+    return is_part(turn, part) and turn.parts[part, FAILED] != 0
 
 
 @jit_without_refcounts

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from .jit import Int, jit_without_refcounts
-from .policy import _is_part, _write
+from .policy_actions import is_part, write_action
 from .policy_rows import (
     ACTED,
     BAD_STORE,
@@ -55,12 +55,12 @@ __all__ = [
 def _use(turn: TurnArrays, part: Int, verb: Int, key: Int, number: Int) -> Int:
     """Answer of a store to a verb; 0 if it is an error, or follows one."""
     head = turn.head
-    if head[STORE_STATE] == STOPPED or not _is_part(turn, part):
+    if head[STORE_STATE] == STOPPED or not is_part(turn, part):
         return 0
     answer = call_store(head[STORE_FUNCTION], head[STORE_TABLE], part, verb, key, number)
     if answer == WRONG:
         head[STORE_STATE] = STOPPED
-        _write(turn, BAD_STORE, verb, part, key, number, 0.0)
+        write_action(turn, BAD_STORE, verb, part, key, number, 0.0)
         return 0
     if verb <= SET_ORDER:
         head[STORE_STATE] = ACTED

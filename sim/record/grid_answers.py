@@ -89,16 +89,40 @@ class GridAnswers:
         return out
 
 
-class GridSubmission(NamedTuple):
+class GridSubmission:
     """Submission of a grid between its points; see :class:`~.prepared.Submission`.
 
-    Its real numbers are computed on access.
+    Its numbers are computed on access.
+
+    Parameters
+    ----------
+    variant : PreparedVariant
+    grid : answers between which they lie
+    point : point of the submission
+    numbers : numbers that were drawn; None for those at the point
     """
 
-    variant: PreparedVariant
-    numbers: Numbers
-    grid: GridAnswers
-    point: Point
+    __slots__ = ("_numbers", "grid", "point", "variant")
+
+    def __init__(
+        self,
+        variant: PreparedVariant,
+        grid: GridAnswers,
+        point: Point,
+        numbers: Numbers | None = None,
+    ):
+        self.variant, self.grid, self.point, self._numbers = variant, grid, point, numbers
+
+    @property
+    def numbers(self) -> Numbers:
+        """Durations, work and amounts."""
+        if self._numbers is None:
+            self._numbers = self.grid.numbers_at(self.point, self.variant)
+        return self._numbers
+
+    def _replace(self, *, numbers: Numbers) -> GridSubmission:
+        """Copy with other numbers."""
+        return GridSubmission(self.variant, self.grid, self.point, numbers)
 
     @property
     def timed(self) -> Sequence[int]:

@@ -544,6 +544,11 @@ class PreparedRun(SubmittedRun):
         """Op timings of this submission, with its flop and bytes."""
         return self.submission.answers
 
+    @property
+    def structure(self) -> EngineGraph:
+        """Engine graph of its variant."""
+        return self.submission.variant.lowered
+
     @cached_property
     def lowered(self) -> EngineGraph:
         """Engine graph with the drawn durations."""

@@ -162,7 +162,7 @@ class PreparedGrid(Prepared):
 
     def _between(self, point: Point, variant: PreparedVariant) -> GridSubmission:
         """Submission at a point within the grid."""
-        return GridSubmission(variant, self._grid.numbers_at(point, variant), self._grid, point)
+        return GridSubmission(variant, self._grid, point)
 
     # Submissions that an engine makes for a process, see `sim/core/policies/`.
 

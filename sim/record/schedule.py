@@ -53,7 +53,12 @@ class SubmittedRun:
     pins: Pins | None = None
 
     def __len__(self) -> int:
-        return len(self.lowered)
+        return len(self.structure)
+
+    @property
+    def structure(self) -> EngineGraph:
+        """Engine graph of the same ops, which may have other durations and amounts."""
+        return self.lowered
 
     def as_only_job(self, first: int) -> SubmittedRun:
         """The graph in its job's own result, where its first op has id ``first``."""
@@ -138,29 +143,33 @@ class Schedule:
         """Schedule of one job, with its ops numbered from 0."""
         own, rows = [], self.rows(job)
         first = 0
-        for run in self.runs:
-            if run.job == job:
-                own.append(run.as_only_job(first))
-                first += len(run)
+        for run, _, _ in self._runs_by_job[job]:
+            own.append(run.as_only_job(first))
+            first += len(run)
         moved = frozenset(
             int(np.searchsorted(rows, op)) for op in self.moved if self.job[op] == job
         )
         return Schedule(tuple(own), self._columns(job, rows), moved, (self.jobs[job],))
 
+    @cached_property
+    def _runs_by_job(self) -> list[list[tuple[SubmittedRun, range, range]]]:
+        """Submitted graphs of each job; rows of their further places and of their claims."""
+        found: list[list[tuple[SubmittedRun, range, range]]] = [[] for _ in self.jobs]
+        at, claim = len(self.columns.end), 0
+        for run in self.runs:
+            more, held = at + len(run.structure.further), claim + len(run.structure.claims)
+            found[run.job].append((run, range(at, more), range(claim, held)))
+            at, claim = more, held
+        return found
+
     def _columns(self, job: int, rows: NDArray[np.int64]) -> EngineColumns:
         """Times of the ops of one job."""
-        c, places, claims = self.columns, [rows], [rows[:0]]
-        at, claim = len(c.end), 0
-        for run in self.runs:
-            further, held = len(run.lowered.further), len(run.lowered.claims)
-            if run.job == job:
-                places.append(np.arange(at, at + further))
-                claims.append(np.arange(claim, claim + held))
-            at, claim = at + further, claim + held
-        place, own = np.concatenate(places), np.concatenate(claims)
+        c, own = self.columns, self._runs_by_job[job]
+        place = np.concatenate([rows, *(r for _, r, _ in own if r)])
+        claims = np.fromiter((k for *_, held in own for k in held), np.int64)
         return EngineColumns(
             c.ready[rows], c.start[rows], c.end[rows], c.state[rows], c.attempts[rows],
-            c.arrived[place], c.asked[own], c.granted[own], c.returned[own],
+            c.arrived[place], c.asked[claims], c.granted[claims], c.returned[claims],
         )  # fmt: skip
 
     @cached_property
@@ -176,7 +185,7 @@ class Schedule:
 
     def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
         """Last slot component of each place (op on one rank) of a graph; -1 for none."""
-        return run.lowered.slot
+        return run.structure.slot
 
 
 def ranks_of(run: SubmittedRun) -> int:

@@ -24,8 +24,8 @@ from ..facts.system import System
 from ..record.prepared import RowTiming, replace_row_timings, row_timings, timing_structures
 from ..record.schedule import SubmittedRun
 from .duration_draws import DurationDraws
-from .graph_timing import GraphTiming
 from .run_interface import RunInterface
+from .timing.graph_timing import GraphTiming
 
 
 class OpPlace(NamedTuple):

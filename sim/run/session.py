@@ -48,18 +48,19 @@ from ..record.step_grid import StepGrid
 from ..record.time_series import SeriesRecorder, series_of_job
 from ..units import Seconds, ticks_per_second
 from .duration_draws import DurationDraws
-from .graph_timing import GraphTiming, TimedGraph
-from .grid_timer import GridTimer
 from .held_graphs import BYTES_PER_OP, GRAPH_AS_OPS, HeldGraphs
 from .job import Job
 from .policies.driven_grid import driven_grid
 from .process import Process
 from .relocation import Relocations
 from .result import Result
-from .row_timer import RowTimer
 from .row_window import RowWindow, renumber_runs
 from .run_interface import AllocatorInterface, JobState
 from .running_job import RunningJob
+from .timing.graph_timing import GraphTiming, TimedGraph
+from .timing.grid_graphs import GridGraphs
+from .timing.grid_timer import GridTimer
+from .timing.row_timer import RowTimer
 from .workload import GivenGraphWorkload
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,7 @@ class Session:
         self.emissions = EmissionRecorder(ticks_per_second(self.tick))
         self.series = SeriesRecorder(ticks_per_second(self.tick))
         self._grids: list[PreparedGrid] = []
+        self._grid_graphs = GridGraphs()
         self.counters = Counters()
         self.allocators: list[AllocatorInterface] = []
         self.rate_log: list[tuple[int, int, int]] = []
@@ -359,8 +361,10 @@ class Session:
         made = variant(graph, timings, timed_graph.lowered)
         if grid is None:
             return Prepared(job, made, callbacks, self.timing.routed, ways)
-        edit = partial(_graph_edited_by_job, job=job)
-        asks = GridTimer(self.timing, grid, edit, first, graph, timings.component, members, pins)
+        asks = GridTimer(
+            self.timing, grid, self._grid_graphs, job.edit, first, graph, timings.component,
+            members, pins,
+        )  # fmt: skip
         prepared = PreparedGrid(
             job, made, callbacks, self.timing.routed, ways, grid,
             GridCallbacks(asks.times, asks.seconds),

@@ -14,10 +14,10 @@ from ..errors import BackendError, GraphError, SimulationError
 from ..facts.graph import Graph
 from ..record.aggregates import BYTES_PER_OP_RUN, MOST_OPS
 from ..record.schedule import SubmittedRun
-from .graph_timing import TimedGraph
 from .result import Result
 from .running_job import RunningJob
 from .session import Session
+from .timing.graph_timing import TimedGraph
 
 if TYPE_CHECKING:
     from ..core.quotient import Quotient

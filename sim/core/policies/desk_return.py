@@ -106,7 +106,7 @@ class ReturnedDesk(DeskMemory):
         given = policy.submission(one[dl.SUB_GRAPH], way, point)
         made = SubmittedGraph(
             engine.env, one[dl.SUB_INDEX], one[dl.SUB_FIRST], block, one[dl.SUB_AT], None,
-            shape.numbers if point is None else given.numbers,
+            shape.numbers if point is None else lambda: given.numbers,
         )  # fmt: skip
         is_freed = bool(one[dl.SUB_FREED])  # then only its end is still to be reported
         if not is_freed:

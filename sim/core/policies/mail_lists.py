@@ -7,15 +7,13 @@ belongs to the first policy that waits, or becomes the last one that is kept.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...kernel import policy_rows as rows
 from ...kernel.jit import Int, jit_without_refcounts
 from ..memory.state_layout import NONE
 from .desk_layout import (
-    ACTOR,
     FULL,
-    NOTED,
-    NOTED_VERB,
-    NOTED_WHAT,
     ROW,
     SLOW,
     Array,
@@ -47,12 +45,13 @@ from .mail_layout import (
     TO_NAME,
     DeskMail,
 )
+from .noted_actions import note
 
 
 @jit_without_refcounts
 def note_letter(desk: Desk, p: Int, actions: Array) -> Int:
     """Note a message of a policy; 0, or why Python must go on with it."""
-    now, mail, row = desk.now, desk.mail, desk.now[ROW]
+    mail, row = desk.mail, desk.now[ROW]
     of, to = mail.users[p], actions[row, rows.TAG]
     if not 0 <= to < of[SEND_COUNT]:
         return SLOW
@@ -68,10 +67,7 @@ def note_letter(desk: Desk, p: Int, actions: Array) -> Int:
     letter[LETTER_A], letter[LETTER_B] = actions[row, rows.A], actions[row, rows.B]
     letter[LETTER_C], letter[RECEIVER] = actions[row, rows.C], NONE
     mail.now[SENT] += 1
-    noted = desk.noted[now[NOTED]]
-    noted[NOTED_VERB], noted[NOTED_WHAT] = rows.SEND, k
-    now[NOTED] += 1
-    now[ACTOR] = p
+    note(desk, p, np.int64(rows.SEND), k, 0, 0)
     return 0
 
 

@@ -49,10 +49,6 @@ from .desk_layout import (
     METRICS,
     NEXT_SETTLED,
     NOTED,
-    NOTED_AMOUNT,
-    NOTED_BY,
-    NOTED_VERB,
-    NOTED_WHAT,
     NUMBER,
     ORDER,
     OWN,
@@ -78,6 +74,7 @@ from .desk_layout import (
 )
 from .mail_layout import LETTER_A, LETTER_B, LETTER_C, RECEIVER, SENDER
 from .mail_lists import answer_box, free_letter, next_delivered, note_letter, receive
+from .noted_actions import note
 from .store_desk import CHANGED as STORES_CHANGED
 from .submissions import note_submission
 from .timer_heap import lift_timer, sink_first_timer
@@ -340,13 +337,3 @@ def note_change(desk: Desk, component: Int, amount: Int) -> None:
     change = desk.changes[k]
     change[CHANGED_AT], change[CHANGED], change[CHANGE_BY] = now[TICK], component, amount
     now[CHANGES] += 1
-
-
-@jit_without_refcounts
-def note(desk: Desk, p: Int, verb: Int, what: Int, amount: Int, own: Int) -> None:
-    """Note an action for the next turn."""
-    now = desk.now
-    one = desk.noted[now[NOTED]]
-    one[NOTED_VERB], one[NOTED_WHAT], one[NOTED_AMOUNT], one[NOTED_BY] = verb, what, amount, own
-    now[NOTED] += 1
-    now[ACTOR] = p

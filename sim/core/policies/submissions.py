@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...kernel import policy_rows as rows
 from ...kernel.jit import Int, jit_without_refcounts
 from ...kernel.native_calls import array_at, table_at
@@ -11,7 +13,6 @@ from ..memory.block import copy_block
 from ..memory.state_layout import NONE
 from ..slots import arrive_range_at_release
 from .desk_layout import (
-    ACTOR,
     AMOUNTS_AT,
     CELL_COUNT,
     CELLS,
@@ -89,8 +90,9 @@ from .desk_layout import (
     Array,
     Desk,
 )
-from .grid_submissions import read_numbers, write_numbers
 from .mail_lists import post_letter
+from .noted_actions import note
+from .submission_numbers import read_numbers, write_numbers
 
 
 @jit_without_refcounts
@@ -133,10 +135,7 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
     now[OPS] += shape[OP_COUNT]
     now[HELD] += shape[OP_COUNT] + GRAPH_AS_OPS
     desk.policies[p, WAITS] += 1
-    noted = desk.noted[now[NOTED]]
-    noted[NOTED_VERB], noted[NOTED_WHAT] = rows.SUBMIT, k
-    now[NOTED] += 1
-    now[ACTOR] = p
+    note(desk, p, np.int64(rows.SUBMIT), k, 0, 0)
     return 0
 
 

@@ -15,8 +15,8 @@ from foretrace.sim.facts.system import Component, Route, System
 from foretrace.sim.facts.way import Pins
 from foretrace.sim.record.binding import communication_endpoints, time_graph
 from foretrace.sim.record.prepared import row_timings
-from foretrace.sim.run.row_timer import RowTimer
 from foretrace.sim.run.simulation import Session, Simulation
+from foretrace.sim.run.timing.row_timer import RowTimer
 
 GPUS = ("gpu0", "gpu1", "gpu2")
 NONE = np.empty(0)

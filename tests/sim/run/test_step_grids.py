@@ -480,3 +480,40 @@ def test_collectives_are_timed_over_a_grid():
     grid, points = StepGrid(reduce, {"size": geometric_axis(1000, 10**6, 4)}), [(1000,), (55000,)]
     found = ends(by_grid(points, grid=grid), Reducing())
     assert found == ends(one_by_one(points, reduce), Reducing())
+
+
+AXES = {"tokens": [1, 5, 9], "context": [0, 8]}
+
+
+def more_context(tokens, context):
+    return step(tokens, context + 1)
+
+
+@pytest.mark.parametrize("second", [step, more_context])
+def test_equal_grids_of_a_run_build_their_graphs_once(second, monkeypatch):
+    built, graph_at = [], StepGrid.graph_at
+
+    def count(grid, point):
+        built.append((grid.build, tuple(point)))
+        return graph_at(grid, point)
+
+    monkeypatch.setattr(StepGrid, "graph_at", count)
+
+    def submits(functions):
+        def submit(sim):
+            for build, gpu in zip(functions, GPUS, strict=False):
+                grid = sim.prepare(StepGrid(build, AXES), gpus=[gpu])
+                yield sim.submit(grid, at={"tokens": 3, "context": 4}).done
+                sim.emit("end", sim.now)
+
+        return Simulation(SYSTEM, {"*": Affine()}).run(None, submit).emitted
+
+    def ends(functions):
+        return [value for *_, value in submits(functions)]
+
+    both = ends([step, second])
+    points = [point for build, point in built if build is step]
+    again = [point for point in points if points.count(point) > 1]
+    assert set(again) <= {(1, 0)}  # the first point of each grid, for its placement
+    alone = ends([second])
+    assert both[1] - both[0] == pytest.approx(alone[0], rel=1e-9)

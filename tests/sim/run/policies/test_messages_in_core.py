@@ -192,6 +192,35 @@ def test_an_error_at_a_message_names_the_process(codes):
 
 
 @policy.policy_kernel
+def settles(state, event, turn):
+    """Settle at each message, and at each third time once more; emit each event."""
+    policy.emit(turn, 0, event[policy.KIND])
+    policy.emit(turn, 1, event[policy.TAG])
+    policy.emit(turn, 2, event[policy.A])
+    if event[policy.KIND] == policy.MESSAGE:
+        policy.settle(turn, event[policy.B])
+    if event[policy.KIND] == policy.SETTLED and state.burst[0] > 0:
+        state.left[0] += 1
+        if state.left[0] % 3 == 0:
+            policy.settle(turn, state.left[0])
+    return policy.GO_ON
+
+
+def test_what_settles_stays_in_the_loop(codes):
+    def processes():
+        return [
+            process(sends, "sender", ("x", "y", "z"), "", (7, 1, 12, 3), 40),
+            process(settles, "first", (), "x"),
+            process(settles, "second", (), "x"),
+            process(settles, "third", (), "y", (0,)),
+            process(settles, "fourth", (), "z"),
+        ]
+
+    assert emitted("core", *processes()) == emitted("reference", *processes())
+    assert len(codes) <= 2
+
+
+@policy.policy_kernel
 def settles_and_cancels(state, event, turn):
     """Emit each event; at every other message, do what only Python can do."""
     policy.emit(turn, 0, event[policy.KIND])
@@ -211,7 +240,10 @@ def test_python_goes_on_among_the_messages_of_a_turn(codes):
         readers = [("first", "x", 2), ("second", "x", 3), ("third", "y", 5), ("fourth", "z", 2)]
         return [
             process(sends, "sender", ("x", "y", "z"), "", (7, 1, 12, 3), 40),
-            *[process(settles_and_cancels, name, (), box, (often,)) for name, box, often in readers],
+            *[
+                process(settles_and_cancels, name, (), box, (often,))
+                for name, box, often in readers
+            ],
         ]
 
     assert emitted("core", *processes()) == emitted("reference", *processes())

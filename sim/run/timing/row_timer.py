@@ -15,17 +15,17 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.row_lowering import OpUsage
-from ..errors import BackendError
-from ..facts.backend import Backend, Holds, Spread, Timing, Usage, check_spread
-from ..facts.coded import Coded
-from ..facts.csr import Csr
-from ..facts.graph import Graph
-from ..facts.ops import Ops
-from ..facts.system import System
-from ..facts.way import Pins
-from ..record.binding import backend_calls
-from ..record.prepared import RowTiming, TimingStructure, row_timings
+from ...engine_api.row_lowering import OpUsage
+from ...errors import BackendError
+from ...facts.backend import Backend, Holds, Spread, Timing, Usage, check_spread
+from ...facts.coded import Coded
+from ...facts.csr import Csr
+from ...facts.graph import Graph
+from ...facts.ops import Ops
+from ...facts.system import System
+from ...facts.way import Pins
+from ...record.binding import backend_calls
+from ...record.prepared import RowTiming, TimingStructure, row_timings
 from .graph_timing import GraphTiming
 
 C = TypeVar("C")

@@ -10,28 +10,28 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import Answer, EngineGraph, OnlineTiming
-from ..engine_api.lowering import (
+from ...engine_api.interface import Answer, EngineGraph, OnlineTiming
+from ...engine_api.lowering import (
     lower,
     lower_answers,
     lower_claims,
     lower_flows,
     ticks_from_seconds,
 )
-from ..engine_api.row_lowering import RowLowering
-from ..engine_api.validation import check_graph
-from ..errors import GraphError
-from ..facts.backend import Backend, Timing, check_timing
-from ..facts.csr import Csr
-from ..facts.graph import Graph
-from ..facts.ops import Ops
-from ..facts.place import place
-from ..facts.system import System
-from ..facts.way import Pins
-from ..record.binding import OpTimings, communication_endpoints, time_graph, time_ops
-from ..record.bound_system import BoundSystem
-from ..record.one_way import refuse_ops_without_single_path
-from ..units import seconds
+from ...engine_api.row_lowering import RowLowering
+from ...engine_api.validation import check_graph
+from ...errors import GraphError
+from ...facts.backend import Backend, Timing, check_timing
+from ...facts.csr import Csr
+from ...facts.graph import Graph
+from ...facts.ops import Ops
+from ...facts.place import place
+from ...facts.system import System
+from ...facts.way import Pins
+from ...record.binding import OpTimings, communication_endpoints, time_graph, time_ops
+from ...record.bound_system import BoundSystem
+from ...record.one_way import refuse_ops_without_single_path
+from ...units import seconds
 
 
 @dataclass(frozen=True)

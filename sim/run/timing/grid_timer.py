@@ -8,24 +8,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import EngineGraph
-from ..engine_api.lowering import lower_claims, lower_flows, ticks_from_seconds
-from ..engine_api.validation import check_graph
-from ..errors import BackendError, GraphError
-from ..facts.backend import Timing, uncontended_seconds
-from ..facts.csr import Csr
-from ..facts.graph import Graph
-from ..facts.op_time_overrides import OpTimeOverrides
-from ..facts.ops import Ops
-from ..facts.way import Pins
-from ..record.binding import OpTimings, time_ops
-from ..record.one_way import refuse_ops_without_single_path
-from ..record.prepared import row_timings
-from ..record.prepared_grid import PointTimings
-from ..record.step_grid import StepGrid
+from ...engine_api.interface import EngineGraph
+from ...engine_api.lowering import lower_claims, lower_flows, ticks_from_seconds
+from ...engine_api.validation import check_graph
+from ...errors import BackendError, GraphError
+from ...facts.backend import Timing, uncontended_seconds
+from ...facts.csr import Csr
+from ...facts.graph import Graph
+from ...facts.op_time_overrides import OpTimeOverrides
+from ...facts.ops import Ops
+from ...facts.way import Pins
+from ...record.binding import OpTimings, time_ops
+from ...record.one_way import refuse_ops_without_single_path
+from ...record.prepared import row_timings
+from ...record.prepared_grid import PointTimings
+from ...record.step_grid import StepGrid
 from .graph_timing import GraphTiming
-
-Point = tuple[int, ...]
+from .grid_graphs import GridGraphs, Point
 
 
 class GridTable(NamedTuple):
@@ -50,7 +49,8 @@ class GridTimer:
     ----------
     timing : timing of the run's graphs
     grid : StepGrid
-    edit : function that changes each graph before it is timed
+    graphs : graphs that the grids of the run have built
+    edit : function that changes each graph before it is timed; None for none
     first : graph of the first point, before its placement
     placed : the same, placed
     component : (n,) component whose backend times each op
@@ -62,14 +62,16 @@ class GridTimer:
         self,
         timing: GraphTiming,
         grid: StepGrid,
-        edit: Callable[[Graph], Graph],
+        graphs: GridGraphs,
+        edit: Callable[[Graph], Graph] | None,
         first: Graph,
         placed: Graph,
         component: NDArray[np.int32],
         members: Csr,
         pins: Pins | None = None,
     ):
-        self._timing, self._grid, self._edit, self._pins = timing, grid, edit, pins
+        self._timing, self._grid, self._pins = timing, grid, pins
+        self._graphs, self._edit = graphs, edit
         self._first, self._placed = first, placed
         self._component, self._members = component, members
 
@@ -99,19 +101,9 @@ class GridTimer:
         return uncontended_seconds(timing, asked.ops)
 
     def _table(self, points: Sequence[Point]) -> GridTable:
-        graphs = [self._edit(self._grid.graph_at(point)) for point in points]
-        for point, graph in zip(points, graphs, strict=True):
-            self._grid.check_same_structure(self._first, graph, point)
+        built, times = self._graphs.at(points, self._grid, self._first, self._edit)
         row, ops = np.tile(np.arange(len(self._placed)), len(points)), self._placed.ops
-        table = Ops.concat([graph.ops for graph in graphs])
-        times = None
-        if any(graph.times is not None for graph in graphs):
-            own = [graph.times or OpTimeOverrides.none(len(graph)) for graph in graphs]
-            times = OpTimeOverrides(
-                np.concatenate([one.time for one in own]),
-                np.concatenate([one.factor for one in own]),
-            )
-        return GridTable(table.replace(period=ops.period[row], label=ops.label[row]), row, times)
+        return GridTable(built.replace(period=ops.period[row], label=ops.label[row]), row, times)
 
     def _ask(self, table: GridTable) -> PointTimings:
         timing, row = self._timing, table.row

@@ -1,0 +1,1 @@
+"""Timing of graphs by the backends of a machine: placed, asked, and rounded to ticks."""
