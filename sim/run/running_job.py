@@ -5,7 +5,7 @@ A job is running while one of its processes has not returned or one of its graph
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, cast
 
@@ -184,6 +184,12 @@ class RunningJob:
         touches, who = getattr(process, "touches", None), self._process_label(process)
         steps = process(Running(self.session, self, who, touches))
         if not isinstance(steps, CompiledProcess):
+            if not isinstance(steps, Generator):
+                raise SimulationError(
+                    "action",
+                    f"{who}: it returned {steps!r} in place of a generator; write it with `yield`, "
+                    "e.g. `yield sim.wait(1.0)`, or return a CompiledProcess",
+                )
             return self.session.machine.env.process(steps), touches
         touches = touches if steps.touches is None else steps.touches
         sim = Running(self.session, self, who, touches)

@@ -133,6 +133,11 @@ class CompiledProcess:
     ):
         self.kernel, self.__name__ = kernel, name or str(getattr(kernel, "__name__", "policy"))
         self.state = () if state is None else state
+        if not isinstance(graphs, Mapping | None):
+            raise self._error(
+                f"graphs is a {type(graphs).__name__}; give a mapping from name to Graph, StepGrid "
+                "or GraphOnWays"
+            )
         self.graphs, self.arrivals = dict(graphs or {}), self._table(arrivals)
         self.parts, self.metrics, self.counters = tuple(parts), tuple(metrics), tuple(counters)
         self.series = tuple(series)

@@ -48,6 +48,15 @@ def test_an_error_after_the_last_wait_is_raised(engine):
 
 
 @ENGINES
+def test_a_process_without_a_yield_is_named(engine):
+    def forgets(sim):
+        sim.emit("never", 1.0)
+
+    with pytest.raises(SimulationError, match=r"forgets: it returned None .* with `yield`"):
+        run(engine, forgets)
+
+
+@ENGINES
 def test_an_untimed_graph_is_an_error_of_the_run(engine):
     build = Builder("one op")
     build.op(Kind.COMPUTE)

@@ -501,6 +501,7 @@ def test_it_cannot_be_interrupted(run):
         ({"state": Log([1])}, "step: state.calls is a list; give a NumPy array of numbers"),
         ({"state": Log(np.array(["a"]))}, "step: state.calls is a <U1; give a NumPy array"),
         ({"actions": 0}, "step: actions is 0; give 1 or more"),
+        ({"graphs": [1]}, "step: graphs is a list; give a mapping from name to Graph"),
         ({"parts": ["a", "a"]}, "step: parts names one twice: a, a; give each once"),
         ({"graphs": {"g": 3}}, "step: graph g is a int; give a Graph"),
         ({"arrivals": ([2.0, 1.0],)}, "step: times of arrivals must be 0 or later, and ascend"),
