@@ -16,7 +16,7 @@ from foretrace.sim.errors import SimulationError
 from foretrace.sim.kernel import policy_rows as rows
 from policy_scripts import script as verbs
 from policy_scripts.machine import graphs, grid, ways
-from policy_scripts.script import PolicyScript
+from policy_scripts.script import PolicyScript, Step
 
 Steps = Generator[simpy.Event, Any, None]
 EVERY_PART = (*verbs.PARTS, *verbs.STORES)
@@ -48,7 +48,7 @@ class _Playing:
         self.watched: dict[int, simpy.Event] = {}
         self.held = [0] * len(EVERY_PART)
         self.kept = [[0] * verbs.KEYS for _ in verbs.STORES]
-        self.finished = sim.env.event()
+        self.finished, self.is_heard = sim.env.event(), True
 
     def begins(self) -> Steps:
         sim, script = self.sim, self.script
@@ -140,6 +140,7 @@ class _Playing:
     def step(self, kind: int, tag: int, a: int = 0, b: int = 0, c: int = 0) -> None:
         sim, step = self.sim, self.script.steps[min(self.at, len(self.script.steps) - 1)]
         if step.code not in (rows.GO_ON, rows.DONE):
+            self.as_one_process(lambda: self.use_stores_unheard(step))
             raise SimulationError("policy", "unknown code")
         for value in (kind, tag, a, b, c):
             sim.emit("event", value)
@@ -226,27 +227,41 @@ class _Playing:
             self.sim.emit("seen", 100 * store.used + store.held)
             self.sim.emit("seen", 10 * self.sim.held(name) + self.sim.failed(name))
 
+    def use_stores_unheard(self, step: Step) -> None:
+        """Use stores as a kernel does whose other actions are refused, up to a wrong use."""
+        self.is_heard = False
+        for verb, *numbers in step.actions:
+            if verb >= verbs.KEEP:
+                try:
+                    self.use_store(verb, *numbers)
+                except SimulationError:
+                    return
+
     def use_store(self, verb: int, part: int, key: int, c: int, must: int) -> None:
         sim = self.sim
         store = sim.store(self.of(EVERY_PART, part))
         kept = self.kept[part - len(verbs.PARTS)]
         if verb == verbs.KEEP:
             held = store.hold(key, c)
-            sim.emit("said", held)
+            self.say(held)
             kept[key] += held
         elif verb == verbs.LET_GO:
             if must or kept[key]:
                 store.release(key)
                 kept[key] -= not must
         elif verb == verbs.PREFIX:
-            sim.emit("said", store.longest_prefix([key, c, key + 1]))
+            self.say(store.longest_prefix([key, c, key + 1]))
         elif must or key in store:
             if verb == verbs.DROP:
-                sim.emit("said", store.drop(key))
+                self.say(store.drop(key))
             elif verb == verbs.TOUCH:
                 store.touch(key)
             else:
                 store.set_order(key, c)
+
+    def say(self, value: float) -> None:
+        if self.is_heard:
+            self.sim.emit("said", value)
 
     def cancel(self, tag: int, must: int) -> None:
         found = [e for e, w in self.waits.items() if w[0] in CANCELLABLE and w[1] == tag]

@@ -44,6 +44,10 @@ def test_kernels_equal_generators(block):
     assert differences(seeds) == []
 
 
+def test_what_a_refused_call_did_to_a_store_stays():
+    assert differences([8573]) == []  # a process acts between the unknown code and the end
+
+
 @pytest.mark.nightly
 def test_kernels_equal_generators_all_night():
     seeds = tonight(range(1000, 1000 + NIGHTLY))
