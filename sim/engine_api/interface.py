@@ -30,7 +30,7 @@ MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to le
 NO_LIMIT = -1
 NEVER = -1  # value in columns for an event that did not happen
 MAX_TICK = 2**63 - 1
-MAX_TURNS = 10**5  # at one tick; more is a zero-time loop
+MAX_TURNS = 10**6  # at one tick; more is a zero-time loop
 MAX_EVENTS = 10**7  # SimPy events at one tick; more is a zero-time loop
 MAX_IDLE = 2**20  # SimPy events without an open op or a submission; more is an endless process
 

@@ -154,13 +154,13 @@ class Schedule:
     @cached_property
     def _runs_by_job(self) -> list[list[tuple[SubmittedRun, range, range]]]:
         """Submitted graphs of each job; rows of their further places and of their claims."""
-        found: list[list[tuple[SubmittedRun, range, range]]] = [[] for _ in self.jobs]
+        by_job: list[list[tuple[SubmittedRun, range, range]]] = [[] for _ in self.jobs]
         at, claim = len(self.columns.end), 0
         for run in self.runs:
             more, held = at + len(run.structure.further), claim + len(run.structure.claims)
-            found[run.job].append((run, range(at, more), range(claim, held)))
+            by_job[run.job].append((run, range(at, more), range(claim, held)))
             at, claim = more, held
-        return found
+        return by_job
 
     def _columns(self, job: int, rows: NDArray[np.int64]) -> EngineColumns:
         """Times of the ops of one job."""

@@ -196,11 +196,11 @@ class ReturnedDesk(DeskMemory):
 
     def _settled(self) -> list[simpy.Event]:
         """Events SETTLED of this turn for which no kernel was called yet."""
-        which, found = slice(self.now[dl.NEXT_SETTLED], self.now[dl.SETTLED]), []
+        which, events = slice(self.now[dl.NEXT_SETTLED], self.now[dl.SETTLED]), []
         for k, tag in self.desk.settled[which].tolist():
-            found.append(self.engine.env.event())
-            self.driven[k].add_timer(found[-1], rows.SETTLED, tag)
-        return found
+            events.append(self.engine.env.event())
+            self.driven[k].add_timer(events[-1], rows.SETTLED, tag)
+        return events
 
     def _return_amounts(self) -> None:
         """Record what processes hold now."""

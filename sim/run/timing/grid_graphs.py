@@ -13,7 +13,7 @@ from ...facts.ops import Ops
 from ...record.step_grid import StepGrid
 
 Point = tuple[int, ...]
-MOST_KEPT = 2**20  # ops, at some 60 B each
+MOST_KEPT = 2**20  # ops, at 45 B each
 
 
 class GraphsAtPoints(NamedTuple):
@@ -64,14 +64,13 @@ class GridGraphs:
             return _build(points, grid, first, edit)
         begin = tuple(int(axis[0]) for axis in grid.axes.values())
         key = id(grid.build), tuple(grid.axes), begin, tuple(points)
-        found = self._known.get(key)
-        if found is None:
-            found = grid, _build(points, grid, first, _unedited)
-            self._kept += len(found[1].ops)
+        if key not in self._known:
+            built = _build(points, grid, first, _unedited)
+            self._kept += len(built.ops)
             if self._kept > MOST_KEPT:
-                self._known, self._kept = {}, len(found[1].ops)
-            self._known[key] = found  # with the grid, so that the id of its function stays in use
-        return found[1]
+                self._known, self._kept = {}, len(built.ops)
+            self._known[key] = grid, built  # the grid keeps the id of its function in use
+        return self._known[key][1]
 
 
 def _unedited(graph: Graph) -> Graph:
