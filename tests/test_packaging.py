@@ -114,6 +114,11 @@ def test_importing_foretrace_loads_numpy_and_nothing_heavier():
     assert extra <= {"foretrace", "numpy"}
 
 
+def test_the_simulator_is_imported_without_what_compiles_kernels():
+    loaded = imported_by("import foretrace.sim.run.simulation")
+    assert loaded & SLOW_TO_IMPORT == set()
+
+
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_the_command_line_starts_without_the_heavy_libraries(argument):
     program = f"""

@@ -7,82 +7,16 @@ value is exact at the points, and monotone in x between two of them. Values have
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
+from .grid_arrays import Answers, Cell, GridArrays
 from .jit import Int, jit_without_refcounts
 
 INSIDE, OUTSIDE, DISAGREE = 0, 1, 2
 LOW_HALF, HALF_BITS = np.uint64(2**32 - 1), np.uint64(32)
 ZERO, ONE = np.uint64(0), np.uint64(1)
 SMALL = 2**32
-
-
-class GridArrays(NamedTuple):
-    """Answers at the points of a grid, which are in C order of the axes.
-
-    Parameters
-    ----------
-    coordinate : numbers of all axes, one axis after the other
-    begin : (axes + 1,) where each axis begins in ``coordinate``
-    structure : (points,) number of the timing structure of the graph at each point
-    fixed : (points, n) ticks
-    work_hi, work_lo : (points, n) work, as high and low word
-    limit : (points, n) rate limit, -1 for none
-    """
-
-    coordinate: NDArray[np.int64]
-    begin: NDArray[np.int64]
-    structure: NDArray[np.int64]
-    fixed: NDArray[np.int64]
-    work_hi: NDArray[np.int64]
-    work_lo: NDArray[np.uint64]
-    limit: NDArray[np.int64]
-
-
-class Cell(NamedTuple):
-    """Cell of a grid around a number per axis, and room for its corners.
-
-    Parameters
-    ----------
-    above, width : (axes,) position in the cell is above / width; below 2^32
-    corner : (2^axes,) point of each corner; bit k of its number is axis k
-    hi, lo : (2^axes,) room for a value at each corner
-    """
-
-    above: NDArray[np.int64]
-    width: NDArray[np.int64]
-    corner: NDArray[np.int64]
-    hi: NDArray[np.int64]
-    lo: NDArray[np.uint64]
-
-
-class Answers(NamedTuple):
-    """Interpolated values of each op, shape (n,); see :class:`GridArrays`."""
-
-    fixed: NDArray[np.int64]
-    work_hi: NDArray[np.int64]
-    work_lo: NDArray[np.uint64]
-    limit: NDArray[np.int64]
-
-
-def new_cell(axes: int) -> Cell:
-    """Room for a cell of a grid with some axes."""
-    corners = 1 << axes
-    return Cell(
-        np.zeros(axes, np.int64), np.ones(axes, np.int64), np.zeros(corners, np.int64),
-        np.zeros(corners, np.int64), np.zeros(corners, np.uint64),
-    )  # fmt: skip
-
-
-def new_answers(count: int) -> Answers:
-    """Room for the values of some ops."""
-    return Answers(
-        np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.uint64),
-        np.zeros(count, np.int64),
-    )  # fmt: skip
 
 
 @jit_without_refcounts

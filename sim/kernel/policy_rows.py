@@ -31,7 +31,7 @@ ACTION_COLUMNS = 5
 SUBMIT, FLOP, BYTES, KEY, AFTER, TAKE, ACQUIRE, RELEASE, SEND, SET_RATE, EMIT = range(11)
 CANCEL, WATCH, SETTLE, BAD_PART, BAD_COUNTER, AT, RECORD = range(11, 18)
 WAY = 18
-BAD_STORE = 19  # TAG: a verb of `store_calls.py`; A: the part, B: the key, C: the number
+BAD_STORE = 19  # TAG: a verb of `store_verbs.py`; A: the part, B: the key, C: the number
 VERBS = 20
 
 # Fields of the head

@@ -23,7 +23,8 @@ from .policy_rows import (
     STORE_TABLE,
     TurnArrays,
 )
-from .store_calls import (
+from .store_calls import call_store
+from .store_verbs import (
     DROP,
     HOLD,
     HOLDING,
@@ -34,7 +35,6 @@ from .store_calls import (
     TOUCH,
     USED,
     WRONG,
-    call_store,
 )
 
 __all__ = [

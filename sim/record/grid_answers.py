@@ -12,18 +12,7 @@ from numpy.typing import NDArray
 
 from ..engine_api.interface import Numbers
 from ..facts.graph import Graph
-from ..kernel.interpolation import (
-    INSIDE,
-    Answers,
-    Cell,
-    GridArrays,
-    interpolate,
-    interpolate_reals,
-    locate,
-    nearest_corner,
-    new_answers,
-    new_cell,
-)
+from ..kernel.grid_arrays import Answers, Cell, GridArrays, new_answers, new_cell
 from .binding import OpTimings
 from .prepared import PreparedVariant, Submission
 
@@ -63,12 +52,16 @@ class GridAnswers:
 
     def structure_at(self, point: Point) -> int | None:
         """Structure at a point; None outside of the grid, or if the corners do not agree."""
+        from ..kernel.interpolation import INSIDE, locate, nearest_corner
+
         if locate(self.arrays, np.array(point, np.int64), self.cell) != INSIDE:
             return None
         return int(self.arrays.structure[nearest_corner(self.cell)])
 
     def numbers_at(self, point: Point, variant: PreparedVariant) -> Numbers:
         """Integers at a point, where the structure is that of a variant of the graph."""
+        from ..kernel.interpolation import interpolate, locate
+
         locate(self.arrays, np.array(point, np.int64), self.cell)
         interpolate(self.arrays, self.cell, self.room)
         return with_integers(variant, self.room)
@@ -83,6 +76,8 @@ class GridAnswers:
         return self._weighted(self._work, points)
 
     def _weighted(self, values: Floats, points: Sequence[Point] | NDArray[np.int64]) -> Floats:
+        from ..kernel.interpolation import interpolate_reals
+
         at = np.array(points, np.int64, order="C").reshape(len(points), -1)
         out = np.empty((len(points), values.shape[1]))
         interpolate_reals(self.arrays, values, at, self.cell, out)

@@ -22,7 +22,7 @@ from ..facts.doubt import Doubt
 from ..facts.ops import Ops
 from ..facts.sampling import random_bits
 from ..facts.system import System
-from ..kernel.interpolation import Answers, GridArrays
+from ..kernel.grid_arrays import Answers, GridArrays
 from .grid_answers import (
     FIXED,
     LIMIT,

@@ -1,6 +1,6 @@
 """Layout of the table of prepared grids of the compiled loop.
 
-A row has the addresses and sizes of the arrays of ``sim/kernel/interpolation.py``: of the answers
+A row has the addresses and sizes of the arrays of ``sim/kernel/grid_arrays.py``: of the answers
 at the points of a grid (``GridArrays``), and of the room for a cell (``Cell``). The row of shapes
 of a variant has the addresses of the room for its numbers.
 """

@@ -8,7 +8,7 @@ from typing import cast
 from ...engine_api.driven_policy import DrivenPolicy
 from ...engine_api.store_control import StoreControl
 from ...kernel import policy_rows as rows
-from ...kernel.store_calls import address_of, function_of
+from ...kernel.store_verbs import address_of, function_of
 from ..simpy_loop import SimpyLoop
 from ..stores.entry_store import EntryStore
 from . import store_desk as sd

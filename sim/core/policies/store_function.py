@@ -11,10 +11,11 @@ from functools import cache
 import numpy as np
 
 from ...engine_api.store_interface import GROW, PARTS
-from ...kernel import store_calls as calls
+from ...kernel import store_verbs as calls
 from ...kernel.jit import Int, as_argument, jit_as_argument, jit_without_refcounts
 from ...kernel.native_calls import array_at, table_at
-from ...kernel.store_calls import WRONG
+from ...kernel.store_calls import call_store
+from ...kernel.store_verbs import WRONG
 from ..stores import entry_verbs as verbs
 from ..stores import store_layout as lay
 from ..stores.store_layout import StoreArrays
@@ -52,7 +53,7 @@ def use_store(table: Int, part: Int, verb: Int, key: Int, number: Int) -> Int:
         return np.int64(0)
     answer = act_on_store(arrays_of(store), use, verb, key, number)
     if answer == GROW:
-        calls.call_store(store[sd.GROW_AT], store[sd.NUMBER], use[sd.ACTOR], 0, 0, 0)
+        call_store(store[sd.GROW_AT], store[sd.NUMBER], use[sd.ACTOR], 0, 0, 0)
         answer = act_on_store(arrays_of(store), use, verb, key, number)
     if answer < 0:
         return np.int64(WRONG)

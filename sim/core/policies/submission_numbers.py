@@ -6,15 +6,8 @@ Only points whose corners agree are submitted in the loop; Python submits all ot
 from __future__ import annotations
 
 from ...kernel import policy_rows as rows
-from ...kernel.interpolation import (
-    INSIDE,
-    Answers,
-    Cell,
-    GridArrays,
-    interpolate,
-    locate,
-    nearest_corner,
-)
+from ...kernel.grid_arrays import Answers, Cell, GridArrays
+from ...kernel.interpolation import INSIDE, interpolate, locate, nearest_corner
 from ...kernel.jit import Int, jit_without_refcounts
 from ...kernel.native_calls import array_at, table_at
 from ..memory.state_layout import NONE

@@ -1,7 +1,7 @@
 """Stores of a compiled process: what its kernel calls goes to the handles of a process.
 
 This is the meaning of the verbs in ``sim/kernel/policy_store.py``, on both engines. The compiled
-loop calls the same store without Python (``sim/core/policies/store_calls.py``).
+loop calls the same store without Python (``sim/core/policies/store_function.py``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ...kernel import policy_rows as rows
-from ...kernel import store_calls as calls
+from ...kernel import store_verbs as calls
 from ...kernel.policy_rows import TurnArrays
 from ..process import Running
 

@@ -3,16 +3,14 @@
 import random
 
 import numpy as np
+from foretrace.sim.kernel.grid_arrays import GridArrays, new_answers, new_cell
 from foretrace.sim.kernel.interpolation import (
     DISAGREE,
     INSIDE,
     OUTSIDE,
-    GridArrays,
     between,
     interpolate,
     locate,
-    new_answers,
-    new_cell,
 )
 
 WORD = 2**64 - 1
