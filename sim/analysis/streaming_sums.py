@@ -7,8 +7,8 @@ counted when the graph is over, since they have been released by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,49 +18,13 @@ from ..engine_api.interface import MAX_TICK, NEVER, OVER, ComponentTable, HeldOp
 from ..facts.ops import Kind
 from ..facts.system import System
 from ..record.aggregates import BOXES, EXPOSED, RunAggregates, add_dropped_ops, add_ticks
-from ..record.grid_answers import GridSubmissions
-from ..record.prepared import PreparedRun
 from ..record.schedule import SubmittedRun, ranks_of
 from ..units import Seconds, seconds
 from .activity import LAYERS, BusyIntervals, box_ticks_of_places, layer_of_ops
+from .same_ops_graphs import SameOpsGraphs, Ticks, group_graphs_by_ops
 
 LATE = np.iinfo(np.int64).max
 NETWORK, IDLE = LAYERS.index("network"), BOXES.index("idle")
-Ticks = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class SameShapeGraphs:
-    """Submitted graphs with the same ops and structure, with times in one row per graph.
-
-    Parameters
-    ----------
-    run : one of the graphs; all have its ops, participants, slots and usage
-    first : (k,) op id of row 0 of each graph
-    own : (k,) True if the periods of the graph count
-    work : (n,) or None
-        Total work of ended ops by row, in the unit of the components they use.
-    arrived, start, end : (k, n + e) ticks of each participant of each op
-    state, fresh : (k, n + e) state, and True if the op ended since the last call
-    over : (k,) True if all ops of the graph have ended or were cancelled
-    amount : (k, h) amount of each claim on a capacity
-    asked, granted, returned : (k, h) ticks of request, grant and release of each claim
-    """
-
-    run: SubmittedRun
-    first: Ticks
-    own: NDArray[np.bool_]
-    work: NDArray[np.float64] | None
-    arrived: Ticks
-    start: Ticks
-    end: Ticks
-    state: NDArray[np.uint8]
-    fresh: NDArray[np.bool_]
-    over: NDArray[np.bool_]
-    amount: Ticks
-    asked: Ticks
-    granted: Ticks
-    returned: Ticks
 
 
 class StreamingSums:
@@ -96,9 +60,9 @@ class StreamingSums:
         boxes = list(range(len(BOXES))) if keep == "ranks" else [EXPOSED]
         self.line = RankBoxTicks(boxes, first, compiled)
         self.ranks, self.last_outside_periods = 0, NEVER
-        self.held_yet: list[SameShapeGraphs] = []  # graphs that are not over and hold amounts
+        self.held_yet: list[SameOpsGraphs] = []  # graphs that are not over and hold amounts
         self.held_late: list[
-            SameShapeGraphs
+            SameOpsGraphs
         ] = []  # graphs that released amounts after the last end so far
         self.waited_yet: list[
             BusyIntervals
@@ -123,7 +87,7 @@ class StreamingSums:
         runs : submitted run of each graph in memory
         """
         until, rows = now, []
-        groups = list(group_graphs_by_shape(held, own, runs, self.given))
+        groups = list(group_graphs_by_ops(held, own, runs, self.given))
         self.held_yet, self.waited_yet = [], []
         if self.bounded:
             self._count_dropped_ops(groups)
@@ -147,15 +111,15 @@ class StreamingSums:
             until = min(until, _earliest_open_tick(group, self.spans))
         self.line.add(rows, self.spans.marks(), until, self.ranks)
 
-    def _count_dropped_ops(self, groups: Sequence[SameShapeGraphs]) -> None:
+    def _count_dropped_ops(self, groups: Sequence[SameOpsGraphs]) -> None:
         """Count dropped ops: for good in graphs that are over, and again in all others."""
         self.dropped_yet = np.zeros_like(self.dropped)
         for group in groups:
-            slot, state = group.run.lowered.slot, group.state[:, : len(group.run.graph)]
-            add_dropped_ops(self.dropped, slot, state[group.over])
-            add_dropped_ops(self.dropped_yet, slot, state[~group.over])
+            slot, state = group.slots[group.shape], group.state[:, : len(group.run.graph)]
+            add_dropped_ops(self.dropped, slot[group.over], state[group.over])
+            add_dropped_ops(self.dropped_yet, slot[~group.over], state[~group.over])
 
-    def _sum_group(self, group: SameShapeGraphs) -> None:
+    def _sum_group(self, group: SameOpsGraphs) -> None:
         run, n = group.run, len(group.run.graph)
         block, fresh, end = run.graph.explicit, group.fresh[:, :n], group.end[:, :n]
         own = fresh & group.own[:, None]
@@ -167,24 +131,54 @@ class StreamingSums:
             self.last_outside_periods = max(self.last_outside_periods, int(end[outside].max()))
         took = np.where(fresh, end - group.start[:, :n], 0)
         if took.sum(dtype=np.float64) < 2.0**62:
-            took = took.sum(axis=0)[None]
-        slot = run.lowered.slot
-        place = np.flatnonzero(slot >= 0)
-        op = block.op_of_place[place]
-        sources: NDArray[Any] = np.zeros(len(run.answers.sources), np.int64)
-        for row in took:
-            self.busy = add_ticks(self.busy, (slot[place], block.ops.kind[op]), row[op])
-            sources = add_ticks(sources, (run.answers.source,), row)
-        for text, t in zip(run.answers.sources, sources.tolist(), strict=True):
-            self.sources[text] = self.sources.get(text, 0) + t
-        usage = run.answers.timing.usage
-        if usage is not None and group.work is not None:
-            row = np.repeat(np.arange(n), np.diff(usage.indptr))
-            work = group.work[row] * usage.weight / self.rate[usage.component]
-            np.add.at(self.moved, (usage.component, block.ops.kind[row]), work)
+            took = np.add.reduceat(took, group.heads, axis=0)
+            parts = [(np.arange(len(took)), took)]
+        else:
+            parts = [(group.shape[k : k + 1], took[k : k + 1]) for k in range(len(took))]
+        slots = group.slots
+        for shape, ticks in parts:
+            row, place = np.nonzero(slots[shape] >= 0)
+            op = block.op_of_place[place]
+            at = slots[shape[row], place], block.ops.kind[op]
+            self.busy = add_ticks(self.busy, at, ticks[row, op])
+        self._add_by_source(group, parts)
+        self._add_work(group)
+
+    def _add_by_source(self, group: SameOpsGraphs, parts: Sequence[tuple[Ticks, Ticks]]) -> None:
+        """Add the ticks of ops, (m, n) by shape number, to the sources of their timing."""
+        answers = [run.answers for run in group.shapes]
+        first = np.cumsum([0, *(len(one.sources) for one in answers)])
+        source = np.stack([one.source for one in answers]) + first[:-1, None]
+        sums: NDArray[Any] = np.zeros(first[-1], np.int64)
+        for shape, ticks in parts:
+            sums = add_ticks(sums, (source[shape].ravel(),), ticks.ravel())
+        ended = np.logical_or.reduceat(group.fresh.any(axis=1), group.heads)
+        texts = (text for one in answers for text in one.sources)
+        which = np.repeat(ended, np.diff(first)).tolist()
+        for there, text, t in zip(which, texts, sums.tolist(), strict=True):
+            if there:
+                self.sources[text] = self.sources.get(text, 0) + t
+
+    def _add_work(self, group: SameOpsGraphs) -> None:
+        """Add the work of ended ops, as s at full rate."""
+        usages = [run.answers.timing.usage for run in group.shapes]
+        used = [
+            (usage, work)
+            for usage, work in zip(usages, group.work, strict=True)
+            if usage is not None
+        ]
+        if not used:
+            return
+        uses = np.diff(np.stack([usage.indptr for usage, _ in used]), axis=1)
+        kind = np.tile(group.run.graph.ops.kind, len(used))
+        component = np.concatenate([usage.component for usage, _ in used])
+        weight = np.concatenate([usage.weight for usage, _ in used])
+        row = np.repeat(np.arange(uses.size), uses.ravel())
+        work = np.concatenate([work for _, work in used])[row] * weight / self.rate[component]
+        np.add.at(self.moved, (component, kind[row]), work)
 
     def _held_seconds(
-        self, group: SameShapeGraphs, start: Ticks, end: Ticks, where: NDArray[np.bool_]
+        self, group: SameOpsGraphs, start: Ticks, end: Ticks, where: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """(components, kinds) time in s that ops held capacities, times the fraction held.
 
@@ -257,7 +251,7 @@ class CapacityWaits(NamedTuple):
     reached: int
 
     @classmethod
-    def of(cls, group: SameShapeGraphs) -> CapacityWaits:
+    def of(cls, group: SameOpsGraphs) -> CapacityWaits:
         """Collect the waits for capacities in graphs of equal shape."""
         op, heads = np.unique(group.run.lowered.claims.op, return_index=True)
         waited = group.asked < group.granted
@@ -273,7 +267,7 @@ class CapacityWaits(NamedTuple):
         settled = ever & (group.fresh[:, op] | gone)
         return cls(op.astype(np.int64), asked, granted, settled, ever & unsettled, reached)
 
-    def busy(self, group: SameShapeGraphs, which: NDArray[np.bool_]) -> BusyIntervals:
+    def busy(self, group: SameOpsGraphs, which: NDArray[np.bool_]) -> BusyIntervals:
         """Selected waits as busy intervals of the network layer: zero length, early arrival."""
         of = group.run.graph.explicit.op_of_place
         place = np.flatnonzero(np.isin(of, self.op))
@@ -460,79 +454,7 @@ def _add_at_columns(pieces: NDArray[np.int64], at: NDArray[Any], more: NDArray[n
     np.add.at(pieces, where, more)
 
 
-def group_graphs_by_shape(
-    held: HeldOpTimes, own: Sequence[int], runs: Sequence[SubmittedRun], given: int | None
-) -> Iterator[SameShapeGraphs]:
-    """Group the graphs in memory by shape (equal ops and structure)."""
-    groups: dict[int, list[int]] = {}
-    last, members = None, list[int]()
-    for k in own:
-        if runs[k] is not last:  # graphs without a record of their own share one
-            last = runs[k]
-            members = groups.setdefault(id(_representative_run(last)), [])
-        members.append(k)
-    counts = np.full(len(held.index), given is None) | (held.index == given)
-    for members in groups.values():
-        run = _representative_run(runs[members[0]])
-        at = held.base[members][:, None] + np.arange(len(run.lowered.slot))
-        fresh = held.fresh[at]
-        yield SameShapeGraphs(
-            run, held.first[members], counts[members],
-            _work_of_ended_ops(run, [runs[k] for k in members], fresh),
-            held.arrived[at], held.start[at], held.end[at], held.state[at], fresh,
-            held.over[members], *_claim_ticks(held, members, run, runs),
-        )  # fmt: skip
-
-
-def _claim_ticks(
-    held: HeldOpTimes, members: Sequence[int], shape: SubmittedRun, runs: Sequence[SubmittedRun]
-) -> tuple[Ticks, Ticks, Ticks, Ticks]:
-    """Amount of each claim of each graph, and the ticks of its request, grant and release."""
-    claims = len(shape.lowered.claims)
-    at = held.claim[members][:, None] + np.arange(claims)
-    if not claims:
-        nothing = np.empty(at.shape, np.int64)
-        return nothing, nothing, nothing, nothing
-    amount = np.array([_claimed_amount(runs[k]) for k in members], np.int64).reshape(at.shape)
-    return amount, held.asked[at], held.granted[at], held.returned[at]
-
-
-def _claimed_amount(run: SubmittedRun) -> Ticks:
-    return (
-        run.submission.numbers.amount if isinstance(run, PreparedRun) else run.lowered.claims.amount
-    )
-
-
-def _representative_run(run: SubmittedRun) -> SubmittedRun:
-    """Run that represents all submissions of a prepared graph; otherwise the run itself."""
-    return run.submission.variant.run if isinstance(run, PreparedRun) else run
-
-
-def _work_of_ended_ops(
-    shape: SubmittedRun, runs: Sequence[SubmittedRun], fresh: NDArray[np.bool_]
-) -> NDArray[np.float64] | None:
-    """(n,) work of ended ops, summed over graphs; None for a graph without work."""
-    work = shape.answers.timing.work
-    if work is None:
-        return None
-    n, k = len(work), 0
-    found: NDArray[np.float64] = work * fresh[:, :n].sum(axis=0)
-    while k < len(runs):
-        run = runs[k]
-        made: Any = run.submission if isinstance(run, PreparedRun) else None
-        if isinstance(made, GridSubmissions):
-            more = np.where(fresh[k : k + made.times, :n], made.work - work, 0.0)
-            found = np.add.accumulate(np.concatenate([found[None], more]))[-1]  # one by one
-            k += made.times
-            continue
-        for row, other in zip(made.timed, made.work, strict=True) if made else ():
-            if fresh[k, row]:
-                found[row] += other - work[row]
-        k += 1
-    return found
-
-
-def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
+def _earliest_open_tick(group: SameOpsGraphs, spans: PeriodSpans) -> int:
     """Earliest tick at which activity of an op that has not ended may still be counted."""
     block = group.run.graph.explicit
     op, (period, began) = block.op_of_place, spans.first
@@ -546,7 +468,7 @@ def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
     return int(np.where(live, since, LATE).min(initial=LATE))
 
 
-def _busy_intervals(group: SameShapeGraphs) -> BusyIntervals:
+def _busy_intervals(group: SameOpsGraphs) -> BusyIntervals:
     """Busy intervals of the ops that ended and keep a layer busy."""
     block = group.run.graph.explicit
     op = block.op_of_place

@@ -159,10 +159,11 @@ def add_ticks(
 def add_dropped_ops(
     into: NDArray[np.int64], slot: NDArray[np.int32], state: NDArray[np.uint8]
 ) -> None:
-    """Count the dropped ops of graphs with equal slots, by component.
+    """Count the dropped ops of graphs, by component.
 
     Parameters
     ----------
+    slot : (places,) slot component of each place, or (graphs, places)
     state : (graphs, ops) number of each op's state
 
     Examples
@@ -172,8 +173,8 @@ def add_dropped_ops(
     >>> found.tolist()
     [0, 2]
     """
-    _, op = np.nonzero(state == State.DROPPED)
-    np.add.at(into, slot[op], 1)
+    slots = np.broadcast_to(slot[..., : state.shape[1]], state.shape)
+    np.add.at(into, slots[state == State.DROPPED], 1)
 
 
 def first_rows_of_equal_runs(*columns: NDArray[Any]) -> NDArray[np.int64]:

@@ -170,8 +170,7 @@ class DeskMemory(FilledDesk):
         subs[new, dl.SUB_COLLECTIVE] = flat.offsets[:, 2]
         freed = new[~kept]
         subs[freed, dl.SUB_FREED] = 1
-        for row in subs[freed].tolist() if self.reserved else ():
-            self._reuse_rows(row)
+        self._reuse_rows(subs[freed])
         end = now.item(dl.SUBMITTED)
         gone = (subs[:end, dl.SUB_FREED] & subs[:end, dl.SUB_OVER]).astype(np.bool_)
         self._count_freed(subs[:end][gone])
@@ -219,13 +218,13 @@ class DeskMemory(FilledDesk):
         k = bisect_right(self.engine.firsts, handle.first) - 1
         return k < 0 or self.engine.graphs[k] is not handle
 
-    def _reuse_rows(self, row: list[int]) -> None:
-        """Reserve the rows of a freed submission for the next one of its shape."""
-        pool = self.desk.shapes.item(row[dl.SUB_SHAPE], dl.POOL)
-        if pool in self.reserved:
-            self.returned.setdefault(pool, []).append(
-                (row[dl.SUB_FLOW], row[dl.SUB_USE], row[dl.SUB_HOLDER], row[dl.SUB_CLAIM])
-            )
+    def _reuse_rows(self, subs: Array) -> None:
+        """Reserve the rows of freed submissions for the next ones of their shapes."""
+        pools = self.desk.shapes[subs[:, dl.SUB_SHAPE], dl.POOL]
+        columns = [dl.SUB_FLOW, dl.SUB_USE, dl.SUB_HOLDER, dl.SUB_CLAIM]
+        for pool in self.reserved:
+            own = subs[pools == pool][:, columns].tolist()
+            self.returned.setdefault(pool, []).extend(map(tuple, own))
 
     def _give_changes(self) -> None:
         """Move the changes of held amounts to the ledger."""
