@@ -169,7 +169,7 @@ class StreamingSums:
         ]
         if not used:
             return
-        uses = np.diff(np.stack([usage.indptr for usage, _ in used]), axis=1)
+        uses = np.diff([usage.indptr for usage, _ in used])
         kind = np.tile(group.run.graph.ops.kind, len(used))
         component = np.concatenate([usage.component for usage, _ in used])
         weight = np.concatenate([usage.weight for usage, _ in used])
