@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from foretrace.sim.core.policies import desk_return, policy_driver
+from foretrace.sim.core.policies import desk_mail, desk_return, mail_layout, policy_driver
 from foretrace.sim.core.policies.policy_driver import PolicyLoop
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.kernel import policy
@@ -104,6 +104,21 @@ def test_messages_arrive_as_on_the_reference_engine(burst, codes):
     assert found == emitted("reference", *senders(60, burst))
     assert sum(sent for _, sent in codes) > 20 * sum(burst)
     assert [code for code, _ in codes] == [desk_return.dl.SLOW]  # the end of the sender
+
+
+def test_rows_of_letters_are_used_again(monkeypatch):
+    rows, back = [], PolicyLoop._return_to_simpy
+
+    def note(loop, code, error):
+        mail = loop.desk.mail
+        rows.append((len(mail.letters), len(mail.delivered), mail.now.item(mail_layout.DELIVERED)))
+        back(loop, code, error)
+
+    monkeypatch.setattr(PolicyLoop, "_return_to_simpy", note)
+    emitted("core", *senders(400, (1, 2, 0)))
+    room = desk_mail.LETTERS_AT_ONCE
+    assert all(letters == delivered == room for letters, delivered, _ in rows)
+    assert all(count <= room for *_, count in rows)
 
 
 def asks(sim):
@@ -248,3 +263,32 @@ def test_python_goes_on_among_the_messages_of_a_turn(codes):
 
     assert emitted("core", *processes()) == emitted("reference", *processes())
     assert len(codes) > 20
+
+
+@policy.policy_kernel
+def settles_among_messages(state, event, turn):
+    """Settle in the turn of the sender's messages, under tags of all sizes; emit each event."""
+    policy.emit(turn, 0, event[policy.KIND])
+    policy.emit(turn, 1, event[policy.TAG] % 1000)
+    policy.emit(turn, 2, event[policy.A])
+    if event[policy.KIND] == policy.START:
+        policy.after(turn, 1, 0)
+    if event[policy.KIND] == policy.TIMER:
+        state.left[0] -= 1
+        policy.settle(turn, state.left[0] * state.burst[0])
+        if state.left[0] > 0:
+            policy.after(turn, 1, 0)
+    return policy.GO_ON
+
+
+@pytest.mark.parametrize("tags", [1, -(10**12) - 7, 2**56 + 3])
+def test_what_settles_comes_behind_the_messages_of_its_turn(tags, codes):
+    def processes():
+        return [
+            process(settles_among_messages, "first", (), "x", (tags,), 40),
+            process(sends, "sender", ("x", "y", "z"), "z", (3, 1, 2), 40),
+            process(settles_among_messages, "second", (), "y", (tags,), 40),
+        ]
+
+    assert emitted("core", *processes()) == emitted("reference", *processes())
+    assert len(codes) <= 2

@@ -10,7 +10,7 @@ from by_day import every, tonight
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.policies import policy_driver
 from foretrace.sim.core.policies.policy_driver import PolicyLoop
-from foretrace.sim.errors import SimulationError
+from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.facts.backend import Backend, Holds, Timing, Usage
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind
@@ -377,3 +377,49 @@ def test_a_release_of_what_nobody_holds_is_refused(codes):
     wrong = CompiledProcess(releases, Calls(np.array([9], np.int64)), parts=[KV])
     with pytest.raises(SimulationError, match="1 released, but its owner holds 0"):
         run(None, wrong)
+
+
+@policy.policy_kernel
+def leaves_its_ways(state, event, turn):
+    """Submit a graph on the way behind its last one, where the ways of the next graph begin."""
+    if event[policy.KIND] == policy.START:
+        for graph in range(2):
+            for way in range(2):
+                policy.submit(turn, graph, 0)
+                policy.with_way(turn, way)
+        policy.after(turn, 900, 0)
+    elif event[policy.KIND] == policy.TIMER:
+        policy.submit(turn, 0, 0)
+        policy.with_way(turn, state.left[0])
+    return policy.GO_ON
+
+
+def test_a_way_that_the_graph_lacks_is_refused(codes):
+    run = Simulation(SYSTEM, {"*": Ticks()}, "core", 1e-9).run
+    with pytest.raises(GraphError, match=f"way {len(WAYS)} does not exist; ways are 0 to 1"):
+        run(None, process(len(WAYS), leaves_its_ways))
+    assert codes[-1][0] == policy_driver.dl.SLOW
+
+
+class HoldsAlone(Backend):
+    """A tick per flop, for which an op holds a block of the pool; nothing moves on the wire."""
+
+    source = "the test"
+
+    def timing(self, ops, now=0.0):
+        return Timing.of(ops.flop * 1e-9, holds=Holds.of([[(3, 1, -1)]] * len(ops)))
+
+
+def test_ops_that_hold_and_move_nothing_have_rows_of_their_own(codes):
+    def left_by(engine):
+        made = CompiledProcess(
+            pairs,
+            Calls(np.array([300])),
+            graphs={"one": GraphOnWays(graphs()["one"], WAYS)},
+            metrics=["end"],
+        )
+        result = Simulation(SYSTEM, {"*": HoldsAlone()}, engine, 1e-9).run(None, made)
+        return result.start.tolist(), result.utilization()[POOL], list(result.emitted)
+
+    assert left_by("core") == left_by("reference")
+    assert sum(calls for _, calls in codes) > 290

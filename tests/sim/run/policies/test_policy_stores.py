@@ -11,6 +11,7 @@ import pytest
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.policies import policy_driver
 from foretrace.sim.core.policies.policy_driver import PolicyLoop
+from foretrace.sim.engine_api.store_interface import PARTS
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.facts.eviction.store import Store
 from foretrace.sim.facts.system import Component, System
@@ -195,6 +196,25 @@ def test_a_kernel_and_a_generator_hold_one_entry(run):
     assert seen == [(1, True, 2), (1, 1)]
 
 
+def test_a_kernel_uses_parts_of_an_entry_that_a_generator_split(run):
+    seen = []
+
+    def splits(sim):
+        cache = sim.store(CACHE)
+        cache.hold(7, 3)
+        parts = cache.split(7, [1, 2])
+        yield sim.env.timeout(9)
+        seen.append([cache.owners(part) for part in parts])
+
+    first, second = PARTS - 1, PARTS - 2
+    rows = [
+        (OWNERS, 0, 7), (OWNERS, 0, first), (SIZE, 0, second), (HOLD, 0, second, 2),
+        (OWNERS, 0, second), (HOLD, 0, first, 1), (RELEASE, 0, first), (HELD, 0), wait(20),
+    ]  # fmt: skip
+    assert answers(run(process(*rows), splits)) == [-1, 1, 2, 1, 2, 1, 0, 3]
+    assert seen == [[1, 2]]
+
+
 def test_others_use_in_the_next_turn_what_a_kernel_released(run):
     rows = [(HOLD, 0, 1, 4), wait(3), (RELEASE, 0, 1), wait(9)]
     other = [wait(3), (HOLD, 0, 2, 4), (USED, 0), wait(1), (HOLD, 0, 2, 4), wait(9)]
@@ -264,6 +284,8 @@ ERRORS = [
     ((HOLD, 0, 1, 3), f"{CACHE}: entry 1 has size 2, and size 3 was given; give the same size"),
     ((HOLD, 0, -3, 1), f"{CACHE}: key is -3; give a number of 0 or more, or a text"),
     ((OWNERS, 0, -3), f"{CACHE}: key is -3"),
+    ((HOLD, 0, PARTS, 1), f"{CACHE}: key is {PARTS}; give a number of 0 or more"),
+    ((HOLD, 0, PARTS - 1, 1), "is a part that is gone; hold and split a new entry"),
     ((RELEASE, 0, 8), f"{CACHE}: entry 8 is not in the store; hold it first"),
     ((RELEASE, 0, 2), f"{CACHE}: entry 2 is not held by owner "),
     ((DROP, 0, 8), "entry 8 is not in the store"),
