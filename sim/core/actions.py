@@ -21,7 +21,6 @@ from .memory.state_layout import NONE
 from .op_end import withdraw_op
 from .slots import mark_slot_queue
 from .state_view import StateView
-from .stores.entry_store import EntryStore
 from .submitted_graph import SubmittedGraph
 
 
@@ -172,6 +171,8 @@ class Actions(StateView):
         mark_claim_queue(self.store.world, int(self.store.world[lay.PARTS]) + component * lay.PART)
 
     def _new_store(self, component: int) -> StoreInterface:
+        from .stores.entry_store import EntryStore  # only for runs with stores
+
         return EntryStore(self.parts.capacity_of(component), self.parts.stores[component])
 
     def _stop(self, op: int, who: str) -> None:

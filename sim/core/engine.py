@@ -7,7 +7,7 @@ process must be woken or an online backend must be asked.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from weakref import proxy
 
 import numpy as np
@@ -29,11 +29,13 @@ from .cycles import refuse_cycle
 from .graph_release import read_and_free_graphs
 from .memory.block import GraphBlock
 from .memory.state_layout import NONE
-from .policies.policy_driver import PolicyDriver
 from .readout import read_op_columns, stuck_state
 from .simpy_loop import SimpyLoop
 from .static_schedule import find_static_schedule
 from .submitted_graph import SubmittedGraph
+
+if TYPE_CHECKING:
+    from .policies.policy_driver import PolicyDriver
 
 
 class CoreEngine(SimpyLoop):
@@ -59,7 +61,9 @@ class CoreEngine(SimpyLoop):
 
     @cached_property
     def _driver(self) -> PolicyDriver:
-        """Loop of the compiled processes; made for the first one."""
+        """Loop of the compiled processes; loaded and made for the first one."""
+        from .policies.policy_driver import PolicyDriver
+
         return PolicyDriver(proxy(self))
 
     def submit(self, graph: EngineGraph) -> SubmittedGraph:
