@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..numbers import format_quantity, format_share
+from ..texts.recording import recording_sentences
 from ..texts.waiting import last_arriver_sentence
 
 LEAST = 0.005  # smallest share that is shown
@@ -25,6 +26,7 @@ def recorded_sentences(summary: Recorded) -> list[str]:
         ``late`` (waiting for late ranks), ``facts``
     """
     return [
+        *recording_sentences(summary["facts"]),
         _size_sentence(summary),
         f"{_time_subject(summary)}: {mean_rank_text(summary)}.{_kernels_text(summary)}",
         cause_sentence(summary),

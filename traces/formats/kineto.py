@@ -118,6 +118,7 @@ def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
         columns.add(document.events, seen)
         seen += len(document.events)
         head = _merge_headers(head, document)
+    columns.name_categories()
     if not columns.count:
         raise TraceError(f"{file}: holds no events with a duration; record at least one step")
     return KinetoFile(columns, _file_header(head, file, columns.number), head.base)
