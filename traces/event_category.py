@@ -62,7 +62,6 @@ KINDS = {
     "kernel": Event.KERNEL,
     "copy": Event.COPY,
     "runtime": Event.RUNTIME,
-    "driver": Event.RUNTIME,
     "operator": Event.OP,
     "ignore": None,
 }

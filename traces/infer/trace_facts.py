@@ -67,6 +67,7 @@ class TraceFacts:
     empty_steps : steps all of whose launches lost their work
     absent_steps : numbers between the first and the last step that no step has
     guess : how ranks were guessed; "" if they are recorded
+    place : files that lost work or steps
 
     Examples
     --------
@@ -83,6 +84,7 @@ class TraceFacts:
     empty_steps: tuple[int, ...] = ()
     absent_steps: tuple[int, ...] = ()
     guess: str = ""
+    place: str = ""
 
     def sentences(self) -> list[str]:
         """A sentence for each fact, the most serious first; empty for a good recording."""
@@ -141,7 +143,7 @@ class TraceFacts:
             what = f"steps {', '.join(map(str, sorted(steps)))} were not recorded"
         else:
             return ""
-        return f"{what}, because the profiler lost it; record fewer steps, or {ALLOW}"
+        return f"{self.place}: {what}, because the profiler lost it; record fewer steps, or {ALLOW}"
 
 
 def trace_facts(trace: RecordedEvents) -> TraceFacts:
@@ -160,7 +162,20 @@ def trace_facts(trace: RecordedEvents) -> TraceFacts:
         empty_steps=_union(_empty_steps(e, s) for e, s in marked if e.has_gpu),
         absent_steps=_union(_absent_steps(s) for _, s in marked),
         guess=next((note for note in trace.notes if note.startswith(GUESSED)), ""),
+        place=_losing_files(ranks, steps),
     )
+
+
+def _losing_files(ranks: Sequence[RankTrace], steps: Sequence[Steps]) -> str:
+    """Names of the files of ranks that lost work or steps."""
+    losing = (
+        events.process.file or f"rank {events.rank}"
+        for events, found in zip(ranks, steps, strict=True)
+        if len(lost_launches(events, found)[1])
+        or len(misplaced_work(events))
+        or (found.marked and _absent_steps(found))
+    )
+    return ", ".join(losing)
 
 
 def _union(numbers: Iterable[Iterable[int]]) -> tuple[int, ...]:
