@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .column_table import ColumnTable
 
-
 GUESSED = "Ranks are guessed"
 """First words of the note on ranks that no file states."""
 

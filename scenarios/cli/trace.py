@@ -207,9 +207,7 @@ def _described(files: list[str], category: list[str]) -> tuple[TraceInfo, Graph 
     from ..workloads.trace_files import trace_format_of
 
     if trace_format_of(files[0]) != "chakra":
-        described: tuple[TraceInfo, Graph | None] = _open_trace(
-            files, category
-        ).info_and_graph()
+        described: tuple[TraceInfo, Graph | None] = _open_trace(files, category).info_and_graph()
         return described
     if category:
         raise TraceError("--category: does not apply to Chakra files, which have none; remove it")
@@ -250,5 +248,7 @@ def _category_setting(text: str) -> tuple[str, str]:
     """Category and kind of one ``--category NAME=KIND``."""
     name, equals, kind = text.rpartition("=")
     if not equals:
-        raise TraceError(f"--category: '{text}' has no kind; write NAME=KIND, such as {text}=kernel")
+        raise TraceError(
+            f"--category: '{text}' has no kind; write NAME=KIND, such as {text}=kernel"
+        )
     return name, kind

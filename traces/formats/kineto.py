@@ -96,9 +96,7 @@ def _ranked(
     ranked, notes = [], [note]
     for file, header in zip(found, headers, strict=True):
         ranks, split = split_file(file.columns, header)
-        ranked.append(
-            file._replace(processes=ranks.headers, rank_of_track=ranks.rank_of_track)
-        )
+        ranked.append(file._replace(processes=ranks.headers, rank_of_track=ranks.rank_of_track))
         notes.append(split)
     for header in (h for f in ranked for h in f.processes):
         _refuse_wrong_rank(header)

@@ -115,7 +115,9 @@ class KinetoColumns:
         tracks, names = list(self.tracks.numbers), list(self.texts.numbers)
         given = [
             self.processes.category(tracks[t][1], str(names[n]))
-            for t, n in zip(table["track"][rows].tolist(), table["name"][rows].tolist(), strict=True)
+            for t, n in zip(
+                table["track"][rows].tolist(), table["name"][rows].tolist(), strict=True
+            )
         ]
         kind, category = table["kind"].copy(), table["category"].copy()
         is_other = kind[rows] == Event.OTHER  # not a release or an allocation of memory

@@ -9,7 +9,6 @@ from foretrace.traces.formats import kineto, native
 from foretrace.traces.infer.trace_facts import trace_facts
 
 GPU = {"deviceProperties": [{"name": "NVIDIA H100"}]}
-DEVICE = ("kernel", "mtia_ccp_events", "brand_new_device_op", "hpu_op")
 
 
 def steps(script, category="kernel", runtime="cuda_runtime", lost=(), numbers=(3, 4, 5), **info):

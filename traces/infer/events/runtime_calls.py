@@ -16,9 +16,7 @@ STREAM_SYNC = re.compile(
     rf"{_OF}([a-z]+(Stream|Queue|CommandQueue)(Synchronize|Sync|Finish)|\w*SynchronizeStream)"
 )
 EVENT_SYNC = re.compile(rf"{_OF}([a-z]+Event(Host)?Synchronize|\w*SynchronizeEvent)")
-KERNEL_LAUNCH = re.compile(
-    rf"{_OF}\w*(Launch(Cooperative)?Kernel|KernelLaunch)"
-)
+KERNEL_LAUNCH = re.compile(rf"{_OF}\w*(Launch(Cooperative)?Kernel|KernelLaunch)")
 """Calls of which each starts one piece of work."""
 OTHER_LAUNCH = re.compile(rf"{_OF}[a-z]+GraphLaunch|Node@launch|runFunction$")
 """Calls that start any number of pieces of work."""
