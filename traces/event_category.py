@@ -52,26 +52,13 @@ CATEGORIES: dict[str, Event] = {  # lower case, as PyTorch 1.8 to 2.13 and its b
     "cuda_sync": Event.SYNC,
 }
 NO_WORK = frozenset(
-    [
-        "external_correlation",
-        "cpu_instant_event",
-        "overhead",
-        "cuda_profiler_range",
-        "cuda_event",
-        "trace",
-        "gpu_user_annotation",
-        "gcu_user_annotation",
-        "ac2g",
-        "fwdbwd",
-        "async_gpu",
-        "async_npu",
-        "xpu_sync",
-        "gcu_sync",
-        "xpu_scope_profiler",
-        "gpu_pm_counter",
-        "mtia_counters",
-    ]
-) | {"overlap analysis"}
+    (
+        "external_correlation", "cpu_instant_event", "overhead", "cuda_profiler_range",
+        "cuda_event", "trace", "gpu_user_annotation", "gcu_user_annotation", "ac2g", "fwdbwd",
+        "async_gpu", "async_npu", "xpu_sync", "gcu_sync", "xpu_scope_profiler", "gpu_pm_counter",
+        "mtia_counters", "overlap analysis",
+    )
+)  # fmt: skip
 """Categories of events that mark or repeat work of other events."""
 
 KINDS = {

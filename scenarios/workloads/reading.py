@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
 
 from ..config.schema import Section
 
@@ -15,7 +18,7 @@ CategoryKind = Literal["kernel", "copy", "runtime", "operator", "ignore"]
 class Reading(Section):
     """How the events of a recording are read."""
 
-    categories: dict[str, CategoryKind] = {}
+    categories: Mapping[str, CategoryKind] = Field(default_factory=dict)
     """Kind of each category of events that foretrace does not know (``mtia_insight: kernel``)."""
     allow_lost: bool = False
     """True to accept a recording that lost GPU work or steps, and a job on the CPU of a machine

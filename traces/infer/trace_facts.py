@@ -12,6 +12,7 @@ from ...sim.units import Seconds
 from ..event_category import UNNAMED
 from ..recorded_events import GUESSED, RecordedEvents
 from .events.device_use import (
+    gpu_in_header,
     lost_launches,
     misplaced_work,
     unread_device_work,
@@ -22,7 +23,6 @@ from .events.rank_trace import RankTrace
 from .events.steps import Steps, find_steps, repeated_step_numbers
 
 MOST_LOST = 0.05  # share of launches without work up to which a trace is replayed
-GPU_BACKENDS = ("nccl", "rccl", "hccl", "xccl")
 CAUSES = (
     "causes: profiler activities without the GPU (ProfilerActivity.CUDA), another profiler at the "
     "same time (nsys, DCGM: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED), no permission "
@@ -68,6 +68,7 @@ class TraceFacts:
     absent_steps : numbers between the first and the last step that no step has
     guess : how ranks were guessed; "" if they are recorded
     place : files that lost work or steps
+    shared : ranks whose one process used several GPUs, with these
 
     Examples
     --------
@@ -85,6 +86,7 @@ class TraceFacts:
     absent_steps: tuple[int, ...] = ()
     guess: str = ""
     place: str = ""
+    shared: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     def sentences(self) -> list[str]:
         """A sentence for each fact, the most serious first; empty for a good recording."""
@@ -99,6 +101,9 @@ class TraceFacts:
             )
         if self.misplaced:
             found.append(f"{self.misplaced:,} GPU ops have no valid time: the profiler lost it.")
+        for rank, devices in self.shared:
+            listed = ", ".join(map(str, devices))
+            found.append(f"Rank {rank} uses GPUs {listed}: here they are counted as one GPU.")
         found += self._step_sentences()
         return [*found, f"{self.guess}."] if self.guess else found
 
@@ -163,7 +168,14 @@ def trace_facts(trace: RecordedEvents) -> TraceFacts:
         absent_steps=_union(_absent_steps(s) for _, s in marked),
         guess=next((note for note in trace.notes if note.startswith(GUESSED)), ""),
         place=_losing_files(ranks, steps),
+        shared=tuple((e.rank, used) for e in ranks if len(used := _devices(e)) > 1),
     )
+
+
+def _devices(events: RankTrace) -> tuple[int, ...]:
+    """Numbers of the GPUs on which work of a rank ran, ascending."""
+    devices = np.unique(events.table["device"][events.is_gpu_work])
+    return tuple(devices[devices >= 0].tolist())
 
 
 def _losing_files(ranks: Sequence[RankTrace], steps: Sequence[Steps]) -> str:
@@ -205,17 +217,11 @@ def _unread_categories(ranks: Sequence[RankTrace]) -> tuple[UnreadCategory, ...]
 def _ranks_without_work(ranks: Sequence[RankTrace]) -> Iterator[RankWithoutWork]:
     """Yield the ranks that used a GPU, of which no work was recorded."""
     for events in ranks:
-        header = events.process
-        backend = next((b for b in GPU_BACKENDS if b in header.backend.lower()), "")
-        used = uses_device(events)
-        if events.has_gpu or not (used or header.device or backend):
+        named, used = gpu_in_header(events.process), uses_device(events)
+        if events.has_gpu or not (used or named):
             continue
-        sign = "kernels were launched"
-        if header.device:
-            sign = f"{header.device} in the header"
-        elif backend:
-            sign = f"backend {backend} in the header"
-        place = header.file or f"rank {events.rank}"
+        sign = f"{named} in the header" if named else "kernels were launched"
+        place = events.process.file or f"rank {events.rank}"
         unread = bool(unread_device_work(events).any())
         yield RankWithoutWork(place, sign, unread, used and not unread)
 

@@ -229,10 +229,20 @@ def test_a_mark_that_two_writers_made_is_one_step(script, tmp_path):
 
 @pytest.mark.parametrize("name", ["aten::item", "aten::_local_scalar_dense", "record_param_comms"])
 def test_waits_of_the_host_are_never_compute(script, tmp_path, name):
-    s = script()
+    """Not even on a rank that is allowed to be one of a CPU, while its header names a GPU."""
+    s = script(**GPU)
     s.op("aten::mm", 0, 100)
     s.op(name, 100, 500)
-    assert seconds(s.read(tmp_path).graph(), Kind.COMPUTE) == pytest.approx(100e-6)
+    graph = s.read(tmp_path).graph(allow_lost=True)
+    assert seconds(graph, Kind.COMPUTE) == pytest.approx(100e-6)
+
+
+def test_a_rank_that_uses_several_gpus_says_so(script, tmp_path):
+    s = steps(script)
+    for event in [e for e in s.events if e["cat"] == "kernel"][::2]:
+        event["pid"] = event["args"]["device"] = 1
+    told = "Rank 0 uses GPUs 0, 1: here they are counted as one GPU."
+    assert trace_facts(s.read(tmp_path)).sentences() == [told]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,23 @@ from numpy.typing import NDArray
 from ...column_table import Ints
 from ...event_category import is_unread
 from ...event_columns import Event
+from ...recorded_events import FileHeader
 from .rank_trace import RankTrace
 from .runtime_calls import CAPTURE, KERNEL_LAUNCH, OTHER_LAUNCH
 from .steps import Steps
 
+GPU_BACKENDS = ("nccl", "rccl", "hccl", "xccl")
 HOUR = 3600  # s: GPU work this much before all host events has no time, or a wrong one
+
+
+def gpu_in_header(header: FileHeader) -> str:
+    """Text on the GPU, or the backend of GPUs, that a file's header names; "" if it names none.
+
+    >>> gpu_in_header(FileHeader(0, "rank0.json", backend="cpu:gloo,cuda:nccl"))
+    'backend nccl'
+    """
+    backend = next((b for b in GPU_BACKENDS if b in header.backend.lower()), "")
+    return header.device or (f"backend {backend}" if backend else "")
 
 
 def uses_device(events: RankTrace) -> bool:

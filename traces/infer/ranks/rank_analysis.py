@@ -16,7 +16,7 @@ from ..events.cpu_segments import (
     cpu_segments,
     segment_naming_tree,
 )
-from ..events.device_use import uses_device
+from ..events.device_use import gpu_in_header, uses_device
 from ..events.rank_trace import RankTrace
 from ..events.runtime_calls import HOST_WAIT
 from ..events.steps import Steps
@@ -193,12 +193,17 @@ def _computing_operators(events: RankTrace, tree: CallTree) -> NDArray[np.bool_]
     if uses_device(events):
         return computing
     mostly_own = (events.kind[tree.row] == Event.OP) & tree.is_mostly_self_time()
-    quick = np.array([_is_no_computation(s) for s in events.trace.strings], np.bool_)
+    waits = bool(gpu_in_header(events.process))
+    quick = np.array([_is_no_computation(s, waits) for s in events.trace.strings], np.bool_)
     rows = tree.row[mostly_own]
     computing[rows[~quick[events.name[rows]]]] = True
     return computing
 
 
-def _is_no_computation(operator: str) -> bool:
-    """True if an operator touches no numbers, or only waits or communicates."""
-    return operator in QUICK or operator.startswith("c10d::") or bool(HOST_WAIT.match(operator))
+def _is_no_computation(operator: str, waits: bool) -> bool:
+    """True if an operator touches no numbers, or only communicates or waits.
+
+    `waits` states that the process may have a GPU to wait for.
+    """
+    quick = operator in QUICK or operator.startswith("c10d::")
+    return quick or (waits and bool(HOST_WAIT.match(operator)))
