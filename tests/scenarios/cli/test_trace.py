@@ -196,7 +196,7 @@ def test_a_report_of_lost_work_begins_with_it(cli, folder):
 
 RUN = """\
 foretrace: 1
-name: lost
+name: unread
 question: How long is a step?
 workload: {trace: unread.json, recorded_on: {device: h100-sxm5-80g}}
 cluster: {nodes: 1, node: {gpu: {model: h100-sxm5-80g, count: 1}}}
