@@ -100,6 +100,8 @@ class Script:
 
     def write(self, folder, name=None):
         path = Path(folder) / (name or f"rank{self.rank}.json.gz")
+        if not any(e["cat"] in ("kernel", "cuda_runtime") for e in self.events):
+            self.document["distributedInfo"] |= {"backend": "gloo"}  # a rank of a CPU
         text = json.dumps({**self.document, "traceEvents": self.events})
         text = re.sub(r'"#(-?[0-9.]+)#"', r"\1", text)
         path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())

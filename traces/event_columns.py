@@ -50,7 +50,7 @@ _TEXT = "number of the text in `strings`"
 EVENTS: dict[str, EventColumn] = {
     "rank": EventColumn("i4", -1, "rank of the process that recorded it"),
     "kind": EventColumn("u1", 8, "number of an `Event`"),
-    "category": EventColumn("i4", -1, f"the profiler's own category; {_TEXT}"),
+    "category": EventColumn("i4", -1, f"category, or the event's process; {_TEXT}"),
     "name": EventColumn("i4", -1, _TEXT),
     "ts": EventColumn("i8", 0, "start, ticks after the trace's origin"),
     "dur": EventColumn("i8", 0, "duration, ticks"),

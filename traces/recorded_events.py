@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .column_table import ColumnTable
 
+GUESSED = "Ranks are guessed"
+"""First words of the note on ranks that no file states."""
+
 
 class Track(NamedTuple):
     """Track of events: a thread of a process, or a stream of a GPU."""

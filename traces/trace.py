@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..sim.facts.graph import Graph
+from .event_category import with_categories
 from .infer import dependencies, trace_info
 from .recorded_events import RecordedEvents
 
@@ -27,6 +28,7 @@ class Trace(RecordedEvents):
         serialise: bool = False,
         periods: Iterable[int] | None = None,
         communication: Iterable[str] = (),
+        allow_lost: bool = False,
     ) -> Graph:
         """Infer the dependency graph: the ops of the trace, and the ops that each waits for.
 
@@ -42,6 +44,7 @@ class Trace(RecordedEvents):
         periods : numbers of recorded steps to keep; all by default
         communication : patterns of the names of further kernels (``my_kernel*``) that exchange data
             with other GPUs, besides those of known libraries
+        allow_lost : True to accept a recording that lost GPU work or steps
 
         Raises
         ------
@@ -54,7 +57,22 @@ class Trace(RecordedEvents):
             serialise=serialise,
             periods=periods,
             communication=tuple(communication),
+            allow_lost=allow_lost,
         )
+
+    def with_categories(self, kinds: Mapping[str, str]) -> Trace:
+        """Copy of the trace in which categories of events stand for the given kinds.
+
+        Parameters
+        ----------
+        kinds : kind of each category: ``kernel``, ``copy``, ``runtime``, ``operator`` or ``ignore``
+
+        Raises
+        ------
+        TraceError
+            No event has such a category, or there is no such kind.
+        """
+        return with_categories(self, kinds)
 
     def info(self) -> trace_info.TraceInfo:
         """Describe the trace: what was recorded, and what it can be used for."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..numbers import format_quantity, format_share
+from ..texts.recording import recording_sentences
 from ..texts.waiting import last_arriver_sentence
 
 LEAST = 0.005  # smallest share that is shown
@@ -25,6 +26,7 @@ def recorded_sentences(summary: Recorded) -> list[str]:
         ``late`` (waiting for late ranks), ``facts``
     """
     return [
+        *recording_sentences(summary["facts"]),
         _size_sentence(summary),
         f"{_time_subject(summary)}: {mean_rank_text(summary)}.{_kernels_text(summary)}",
         cause_sentence(summary),
@@ -53,14 +55,17 @@ def _ranks_text(summary: Recorded) -> str:
     ('2 ranks', 'Rank 3 of 8')
     >>> _ranks_text({"ranks": [2, 5], "world": 8})
     'Ranks 2, 5 of 8 (here 0 to 1)'
+    >>> _ranks_text({"ranks": [0, 1, 10], "world": 0})
+    'Ranks 0, 1, 10 (here 0 to 2)'
     """
     ranks, world = summary["ranks"], summary["world"]
     count = len(ranks)
+    renumbered = "" if ranks == list(range(count)) else f" (here 0 to {count - 1})"
     if world <= count or world == 1:
-        return f"{count} rank{'s' * (count != 1)}"
+        named = f"Ranks {', '.join(map(str, ranks))}{renumbered}"
+        return named if renumbered and count > 1 else f"{count} rank{'s' * (count != 1)}"
     if count == 1:
         return f"Rank {ranks[0]} of {world}"
-    renumbered = "" if ranks == list(range(count)) else f" (here 0 to {count - 1})"
     return f"Ranks {', '.join(map(str, ranks))} of {world}{renumbered}"
 
 

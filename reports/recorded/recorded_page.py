@@ -56,7 +56,7 @@ def _first_screen(summary: Recorded, command: str) -> FirstScreen:
     late = summary.get("late")
     facts = summary["facts"]
     return FirstScreen(
-        lead=lead[:3],
+        lead=lead[:-2],
         table=rank_table(late, _most_waited_for(late)) if late else _time_table(summary),
         findings=[
             ("critical path", [(f"{critical_path_text(summary)}.", "")]),

@@ -24,6 +24,7 @@ from ..texts.answer import (
 )
 from ..texts.changed_ops import changed_ops_sentences
 from ..texts.headline import Answer, metric_header, metric_value, timed_span
+from ..texts.recording import recording_sentences
 from ..texts.robustness import break_even_text
 from ..texts.study import Point, StudyShown
 from ..texts.waiting import last_arriver_sentence
@@ -36,7 +37,10 @@ LEAD = 4  # sentences above the table; the last is of all further variants
 def run_answer(study: StudyShown) -> Iterable[Block]:
     """First screen of a run's page."""
     yield FirstScreen(
-        lead=leading_sentences(study.summary, LEAD),
+        lead=[
+            *recording_sentences(study.base["facts"]),
+            *leading_sentences(study.summary, LEAD),
+        ],
         table=_variants_table(study.points, study.answer),
         findings=[
             ("ops changed by rules", [(text, "") for text in changed_ops_sentences(study.summary)]),

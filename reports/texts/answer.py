@@ -21,6 +21,7 @@ from .headline import (
     metric_value,
     value_sentence,
 )
+from .recording import recording_sentences
 from .robustness import robustness_sentences
 from .turned_away import full_queue_sentences
 from .unexplained import is_unexplained, unexplained_sentences
@@ -50,6 +51,7 @@ DRIVEN = "driven by"  # first words of the calibration state of a run with real 
 def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Answer sentences of a run, most important first."""
     return [
+        *recording_sentences(next(iter(summary["points"].values()))["facts"]),
         *lead_sentences(summary),
         *calibration_sentences(summary),
         *ablation_sentences(summary),

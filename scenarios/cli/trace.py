@@ -25,6 +25,15 @@ Files = Annotated[
     typer.Argument(help="Kineto or Chakra files, a glob, a native folder, or foretrace:NAME."),
 ]
 
+Categories = Annotated[
+    list[str],
+    typer.Option(
+        "--category",
+        metavar="NAME=KIND",
+        help="Kind of an unknown category: kernel, copy, runtime, operator, ignore; repeatable.",
+    ),
+]
+
 
 @trace.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def capture(
@@ -84,13 +93,14 @@ def import_(
     anonymise: Annotated[
         bool, typer.Option("--anonymise", help="Remove your own names, paths and hosts.")
     ] = False,
+    category: Categories = [],  # noqa: B006
 ) -> None:
     """Convert Kineto traces to the native format (parquet)."""
     from ...traces.formats import native
     from ...traces.step_times import tables_next_to
     from ..workloads.trace_files import paths
 
-    found = _open_trace(files)
+    found = _open_trace(files, category)
     beside = tables_next_to([path for name in files for path in paths(name)])
     tables = {table.name: table.read_bytes() for table in beside}
     if execution_trace:
@@ -116,6 +126,7 @@ def info(
     recorded_on: Annotated[
         str, typer.Option("--recorded-on", help="Catalog GPU that recorded it.")
     ] = "",
+    category: Categories = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Show what a trace holds, what it can be used for, and which backends time its kernels."""
@@ -127,7 +138,7 @@ def info(
     from ..studies.explaining.trace_answers import link_shares_by_gpu
     from ..workloads.trace_files import paths
 
-    told, graph = _described(files)
+    told, graph = _described(files, category)
     untraced = untraced_steps_summary([path for name in files for path in paths(name)], graph)
     chains = link_shares_by_gpu(graph, on, recorded_on) if graph is not None else {}
     if json:
@@ -147,6 +158,10 @@ def report(
     output: Annotated[Path, typer.Option("-o", "--output", help="Page to write.")] = Path(
         "trace.html"
     ),
+    category: Categories = [],  # noqa: B006
+    allow_lost: Annotated[
+        bool, typer.Option("--allow-lost", help="Accept a recording that lost GPU work or steps.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show where the time of recorded files goes, and which rank is late; needs no scenario."""
@@ -154,7 +169,7 @@ def report(
     from ..studies.run.recorded_run import recorded_run, recorded_summary
     from .terminal.show_recorded import print_recorded
 
-    world, graph = _graph_as_recorded(files)
+    world, graph = _graph_as_recorded(files, category, allow_lost)
     result = recorded_run(graph)
     summary = {**recorded_summary(graph, result), "world": world, "files": files}
     with writing(output, "-o"):
@@ -187,13 +202,15 @@ def export(
         typer.echo(f"wrote {path}")
 
 
-def _described(files: list[str]) -> tuple[TraceInfo, Graph | None]:
+def _described(files: list[str], category: list[str]) -> tuple[TraceInfo, Graph | None]:
     """Description and graph of recorded files; the graph is None if none can be inferred."""
     from ..workloads.trace_files import trace_format_of
 
     if trace_format_of(files[0]) != "chakra":
-        described: tuple[TraceInfo, Graph | None] = _open_trace(files).info_and_graph()
+        described: tuple[TraceInfo, Graph | None] = _open_trace(files, category).info_and_graph()
         return described
+    if category:
+        raise TraceError("--category: does not apply to Chakra files, which have none; remove it")
     from ...traces.formats import chakra
     from ...traces.infer.graph_info import graph_info
 
@@ -201,22 +218,37 @@ def _described(files: list[str]) -> tuple[TraceInfo, Graph | None]:
     return graph_info(graph), graph
 
 
-def _graph_as_recorded(files: list[str]) -> tuple[int, Graph]:
+def _graph_as_recorded(
+    files: list[str], category: list[str], allow_lost: bool
+) -> tuple[int, Graph]:
     """Number of ranks of the job, and the graph of recorded files.
 
     Raises
     ------
     TraceError
-        They have no graph; the message gives the reason.
+        They have no graph, or GPU work was lost; the message gives the reason.
     """
-    told, graph = _described(files)
+    told, graph = _described(files, category)
+    if why := told.recording.refusal(allow_lost):
+        raise TraceError(why)
     if graph is None or not graph.facts.get("timed", True):
         raise TraceError(f"{files[0]}: {told.find_use('replay').why}")
     return told.world, graph
 
 
-def _open_trace(files: list[str]):  # type: ignore[no-untyped-def]
+def _open_trace(files: list[str], category: list[str]):  # type: ignore[no-untyped-def]
     from ...traces.formats import kineto
     from ..workloads.trace_files import open_trace
 
-    return open_trace(files[0]) if len(files) == 1 else kineto.read(files)
+    found = open_trace(files[0]) if len(files) == 1 else kineto.read(files)
+    return found.with_categories(dict(map(_category_setting, category)))
+
+
+def _category_setting(text: str) -> tuple[str, str]:
+    """Category and kind of one ``--category NAME=KIND``."""
+    name, equals, kind = text.rpartition("=")
+    if not equals:
+        raise TraceError(
+            f"--category: '{text}' has no kind; write NAME=KIND, such as {text}=kernel"
+        )
+    return name, kind

@@ -20,6 +20,7 @@ from ..config.run_arguments import UsesHardware
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
 from .parallel import RecordedOn, ScaledParallelism
+from .reading import PLAIN, Reading
 from .resizing import Resizing
 from .trace_files import (
     bundled_trace_folder,
@@ -68,6 +69,9 @@ class TraceWorkload(UsesHardware, Periodic):
     communication : tuple of str
         Names of kernels (``my_kernel*``) that exchange data with other GPUs, in addition to those
         of the known libraries.
+    reading : Reading
+        How the events of the files are read: the kinds of unknown categories, and whether lost GPU
+        work is accepted.
     serialise : bool
         True to accept ranks without dependencies, by running their ops in sequence, and streams
         with overlapping ops, by starting each op at the end of the one before it.
@@ -92,12 +96,13 @@ class TraceWorkload(UsesHardware, Periodic):
         missing_ranks: Literal["refuse", "like_recorded", "recorded_waits"] = "refuse",
         communication: tuple[str, ...] = (),
         serialise: bool = False,
+        reading: Reading = PLAIN,
         overhead: Annotated[Ratio, Field(ge=0)] | None = None,
         tokens_per_iteration: Positive | None = None,
     ):
         self.trace, self.format, self.starts = trace, format, starts
         self.recorded_on, self.scale_to = recorded_on, scale_to
-        self.missing_ranks, self.serialise = missing_ranks, serialise
+        self.missing_ranks, self.serialise, self.reading = missing_ranks, serialise, reading
         self.communication, self.overhead = tuple(communication), overhead
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.tokens = tokens_per_iteration
@@ -152,6 +157,7 @@ class TraceWorkload(UsesHardware, Periodic):
             "missing_ranks": self.missing_ranks,
             "communication": self.communication,
             "serialise": self.serialise,
+            "allow_lost": self.reading.allow_lost,
         }
         return Resizing(trace, self.scale_to, recorded, self.gpu, by, settings).apply(graph)
 
@@ -199,18 +205,25 @@ def _graph_cache_key(workload: TraceWorkload) -> Key:
         else sorted(map(Path, glob(name)))
     )
     written = tuple((str(f), f.stat().st_mtime_ns) for f in files)
-    settings = (workload.missing_ranks, workload.communication, workload.serialise)
+    settings = (
+        workload.missing_ranks,
+        workload.communication,
+        workload.serialise,
+        workload.reading.allow_lost,
+        *sorted(workload.reading.categories.items()),
+    )
     return (name, workload.format, *settings, written)
 
 
 def _open_trace(workload: TraceWorkload) -> Opened:
     if trace_format_of(workload.trace, workload.format) == "chakra":
         return None, _chakra_graph(workload)
-    trace = open_trace(workload.trace, workload.format)
+    trace = workload.reading.apply(open_trace(workload.trace, workload.format))
     return trace, trace.graph(
         missing_ranks=workload.missing_ranks,
         communication=workload.communication,
         serialise=workload.serialise,
+        allow_lost=workload.reading.allow_lost,
     )
 
 
@@ -222,6 +235,7 @@ def _chakra_graph(workload: TraceWorkload) -> Graph:
         ("missing_ranks", "refuse"),
         ("communication", ()),
         ("serialise", False),
+        ("reading", PLAIN),
     ):
         if getattr(workload, setting) != value:
             raise ScenarioError(

@@ -24,6 +24,7 @@ from ..validate import MOST_RANKS
 from .json_chunks import JsonChunk, json_chunks
 from .kineto_columns import KinetoColumns, ValueNumbering
 from .kineto_join import KinetoFile, join_files
+from .kineto_ranks import number_files, refuse_files_without_work, split_file
 from .kineto_schema import KinetoDistributed, KinetoDocument, KinetoEvent
 from .memory_budget import memory_budget
 
@@ -62,9 +63,10 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
                 _read_file(file, KinetoColumns(str(file), i, texts, tracks), memory / len(files))
                 for i, file in enumerate(files)
             ]
-        kineto_files.sort(key=lambda p: p.process.rank)
-        _refuse_same_rank(kineto_files)
-        return join_files(kineto_files, texts, tracks)
+        refuse_files_without_work([f.columns for f in kineto_files])
+        kineto_files, notes = _ranked(kineto_files, files)
+        _refuse_same_rank([header for f in kineto_files for header in f.processes])
+        return join_files(kineto_files, texts, tracks, notes)
     except MemoryError as error:
         raise TraceError(
             f"{files[0]}: needs more than the allowed {memory / 2**30:.3g} GiB of memory; raise "
@@ -86,12 +88,36 @@ def _expand_globs(paths: str | Path | Iterable[str | Path]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def _refuse_same_rank(files: Sequence[KinetoFile]) -> None:
-    for a, b in pairwise(files):
-        if a.process.rank == b.process.rank:
+def _ranked(
+    found: Sequence[KinetoFile], files: Sequence[Path]
+) -> tuple[list[KinetoFile], tuple[str, ...]]:
+    """Files with the ranks of their processes, sorted by rank, and notes on guessed ranks."""
+    headers, note = number_files([f.processes[0] for f in found], files)
+    ranked, notes = [], [note]
+    for file, header in zip(found, headers, strict=True):
+        ranks, split = split_file(file.columns, header)
+        ranked.append(file._replace(processes=ranks.headers, rank_of_track=ranks.rank_of_track))
+        notes.append(split)
+    for header in (h for f in ranked for h in f.processes):
+        _refuse_wrong_rank(header)
+    ranked.sort(key=lambda f: f.processes[0].rank)
+    return ranked, tuple(filter(None, notes))
+
+
+def _refuse_wrong_rank(header: FileHeader) -> None:
+    if not 0 <= header.rank < MOST_RANKS or not 0 <= header.world <= MOST_RANKS:
+        raise TraceError(
+            f"{header.file}: is of rank {header.rank} of {header.world}; a job has ranks from 0, "
+            f"and at most {MOST_RANKS}: the file is damaged, record it again"
+        )
+
+
+def _refuse_same_rank(headers: Sequence[FileHeader]) -> None:
+    for a, b in pairwise(sorted(headers, key=lambda header: header.rank)):
+        if a.rank == b.rank:
             raise TraceError(
-                f"{b.process.file}: is of rank {b.process.rank}, like {a.process.file}; give one "
-                "file per rank (if a file contains no rank, name it like rank3.json.gz)"
+                f"{b.file}: is of rank {b.rank}, like {a.file}; give one file per rank (if a file "
+                "contains no rank, name it like rank3.json.gz)"
             )
 
 
@@ -118,9 +144,10 @@ def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
         columns.add(document.events, seen)
         seen += len(document.events)
         head = _merge_headers(head, document)
+    columns.name_categories()
     if not columns.count:
         raise TraceError(f"{file}: holds no events with a duration; record at least one step")
-    return KinetoFile(columns, _file_header(head, file, columns.number), head.base)
+    return KinetoFile(columns, (_file_header(head, file),), head.base)
 
 
 def _explain_missing_trace_events(document: KinetoDocument) -> str:
@@ -201,25 +228,13 @@ def _utf8_error_place(chunk: JsonChunk) -> str:
     return "is not UTF-8"
 
 
-def _file_header(head: KinetoDocument, file: Path, number: int) -> FileHeader:
-    """Header of a file; if it names no rank, the file name does, otherwise the rank is `number`."""
+def _file_header(head: KinetoDocument, file: Path) -> FileHeader:
+    """Header of a file; its rank is -1 if the file does not state it."""
     info = head.distributed or KinetoDistributed()
     groups = tuple(
         ProcessGroup(g.pg_name, tuple(g.ranks), g.backend_config or info.backend)
         for g in info.pg_config or ()
     )
     device = head.devices[0].name if head.devices else ""
-    rank = info.rank if info.rank >= 0 else _rank_in_name(file, number)
-    if not 0 <= rank < MOST_RANKS or not 0 <= info.world_size <= MOST_RANKS:
-        raise TraceError(
-            f"{file}: is of rank {rank} of {info.world_size}; a job has ranks from 0, and at most "
-            f"{MOST_RANKS}: the file is damaged, record it again"
-        )
     timed = head.own is None or not bytes(head.own.meta)
-    return FileHeader(rank, file.name, info.world_size, info.backend, device, groups, timed)
-
-
-def _rank_in_name(file: Path, number: int) -> int:
-    """Rank in a file name such as ``rank3.json.gz``; otherwise `number`."""
-    rank = re.search(r"rank[-_ ]?(\d+)", file.name)
-    return int(rank[1]) if rank else number
+    return FileHeader(info.rank, file.name, info.world_size, info.backend, device, groups, timed)

@@ -11,31 +11,12 @@ from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
 from ..column_table import ColumnTable
+from ..event_category import category_kind
 from ..event_columns import EVENTS, TABLES, Event
 from .decimal_ticks import PLACES, Micros, parse_micros
+from .kineto_process import ProcessTexts
 from .kineto_schema import KinetoArgs, KinetoEvent
 
-CATEGORIES: dict[str, Event] = {  # lower case, as PyTorch 1.8 to 2.13 and ROCm wrote them
-    "cpu_op": Event.OP,
-    "operator": Event.OP,
-    "user_annotation": Event.ANNOTATION,
-    "python_function": Event.PYTHON,
-    "cuda_runtime": Event.RUNTIME,
-    "cuda_driver": Event.RUNTIME,
-    "runtime": Event.RUNTIME,
-    "hip_runtime": Event.RUNTIME,
-    "xpu_runtime": Event.RUNTIME,
-    "privateuse1_runtime": Event.RUNTIME,
-    "privateuse1_driver": Event.RUNTIME,
-    "mtia_runtime": Event.RUNTIME,
-    "kernel": Event.KERNEL,
-    "concurrent_kernel": Event.KERNEL,
-    "gpu_memcpy": Event.COPY,
-    "gpu_memset": Event.COPY,
-    "memcpy": Event.COPY,
-    "memset": Event.COPY,
-    "cuda_sync": Event.SYNC,
-}
 MEMORY = "[memory]"
 
 _JOINS = ("correlation", "external")
@@ -52,7 +33,10 @@ _FIELDS: dict[Event, tuple[str, ...]] = {
     Event.KERNEL: _PLACE,
     Event.COPY: _PLACE,
     Event.SYNC: _PLACE,
+    Event.OTHER: (*_ON_HOST, *(name for name in _PLACE if name not in _ON_HOST)),
 }
+_OLDER = {"external": "external_old", "correlation": "connection", "stream": "stream_id"}
+"""Further names of a field, by writers of other times and vendors."""
 _COLLECTIVE = {"sent": "sent", "received": "received", "size": "size", "sequence": "number"}
 _COLLECTIVE_TEXT = {
     "name": "collective",
@@ -99,6 +83,7 @@ class KinetoColumns:
         self.times: list[Micros] = []
         self.durations: list[Micros] = []
         self.thread_names: dict[tuple[int, str, str], str] = {}
+        self.processes = ProcessTexts()
         self.count = 0
 
     def add(self, events: Sequence[KinetoEvent], first: int) -> None:
@@ -110,11 +95,35 @@ class KinetoColumns:
                     events, e, first, "is split into begin and end; record complete events (ph X)"
                 )
         if "M" in phases:
-            self._name_threads([e for e in events if e.ph == "M"])
+            described = [e for e in events if e.ph == "M"]
+            self._name_threads(described)
+            self.processes.add(described)
         kept = [e for e in events if e.ph == "X" or (e.ph == "i" and e.name == MEMORY)]
         if kept:
             self._add_rows(events, kept, first)
             self._refuse_negative(events, kept, first)
+
+    def name_categories(self) -> None:
+        """Give events without a category that of their process, once all its names are known."""
+        empty = self.texts.numbers.get("", -2)
+        for i, table in enumerate(self.tables["events"]):
+            rows = np.flatnonzero(table["category"] == empty)
+            if len(rows):
+                self.tables["events"][i] = self._with_process_categories(table, rows)
+
+    def _with_process_categories(self, table: ColumnTable, rows: NDArray[np.int64]) -> ColumnTable:
+        tracks, names = list(self.tracks.numbers), list(self.texts.numbers)
+        given = [
+            self.processes.category(tracks[t][1], str(names[n]))
+            for t, n in zip(
+                table["track"][rows].tolist(), table["name"][rows].tolist(), strict=True
+            )
+        ]
+        kind, category = table["kind"].copy(), table["category"].copy()
+        is_other = kind[rows] == Event.OTHER  # not a release or an allocation of memory
+        kind[rows[is_other]] = _event_kinds(given)[is_other]
+        category[rows] = self.texts.numbers_of(given)
+        return table.replace(kind=kind, category=category)
 
     def _name_threads(self, events: Iterable[KinetoEvent]) -> None:
         for e in events:
@@ -190,7 +199,7 @@ class KinetoColumns:
             chosen = [args[i] for i in rows.tolist()]
             for name in fields if chosen else ():
                 columns[name][rows] = self._integer_column(chosen, name)
-            if value in (Event.OP, Event.ANNOTATION) and chosen:
+            if value in (Event.OP, Event.ANNOTATION, Event.OTHER) and chosen:
                 for name in _TEXTS:
                     columns[name][rows] = self._text_numbers(chosen, name)
         memory = np.flatnonzero(kind == Event.MEMORY)
@@ -200,8 +209,9 @@ class KinetoColumns:
 
     def _integer_column(self, args: list[KinetoArgs], name: str) -> NDArray[np.int64]:
         values = list(map(attrgetter(name), args))
-        if name == "external" and -1 in values:
-            values = [a.external_old if v == -1 else v for v, a in zip(values, args, strict=True)]
+        if name in _OLDER and -1 in values:
+            other = map(attrgetter(_OLDER[name]), args)
+            values = [o if v == -1 else v for v, o in zip(values, other, strict=True)]
         try:
             return np.array(values, np.int64)
         except (ValueError, TypeError, OverflowError):
@@ -267,7 +277,7 @@ class KinetoColumns:
 
 
 def _event_kinds(categories: list[str]) -> NDArray[np.uint8]:
-    numbers = {c: CATEGORIES.get(c.lower(), Event.OTHER) for c in set(categories)}
+    numbers = {c: category_kind(c) for c in set(categories)}
     return np.array([numbers[c] for c in categories], np.uint8)
 
 

@@ -21,18 +21,39 @@ _PICO = 10**PLACES
 
 
 class KinetoFile(NamedTuple):
-    """Contents of one file; `base` is the zero of its clock, in ns."""
+    """Contents of one file.
+
+    Parameters
+    ----------
+    processes : headers of its ranks
+    base : zero of its clock, in ns
+    rank_of_track : ranks of tracks that are not of the first rank
+    """
 
     columns: KinetoColumns
-    process: FileHeader
+    processes: tuple[FileHeader, ...]
     base: int
+    rank_of_track: dict[int, int] = {}  # noqa: RUF012  never changed
+
+    @property
+    def track_ranks(self) -> NDArray[np.int32]:
+        """Rank of each track of the trace, shape (tracks,), as far as it is of this file."""
+        ranks = np.full(len(self.columns.tracks.numbers), self.processes[0].rank, np.int32)
+        for track, rank in self.rank_of_track.items():
+            ranks[track] = rank
+        return ranks
 
 
-def join_files(files: Sequence[KinetoFile], texts: ValueNumbering, tracks: ValueNumbering) -> Trace:
-    """Join files, sorted by rank, into one trace."""
+def join_files(
+    files: Sequence[KinetoFile],
+    texts: ValueNumbering,
+    tracks: ValueNumbering,
+    notes: tuple[str, ...] = (),
+) -> Trace:
+    """Join files, sorted by rank, into one trace with the given notes."""
     starts = [_concatenate_times(f.columns.times) for f in files]
     durations = [_concatenate_times(f.columns.durations) for f in files]
-    notes = _rounding_notes(starts + durations)
+    notes = (*notes, *_rounding_notes(starts + durations))
     picoseconds = any((t.pico % 1000).any() for t in [*starts, *durations])
     origin = min(
         f.base * 1000 + int(t.whole.min()) * _PICO for f, t in zip(files, starts, strict=True)
@@ -44,13 +65,16 @@ def join_files(files: Sequence[KinetoFile], texts: ValueNumbering, tracks: Value
         ts=_times_to_ticks(starts, [f.base * 1000 - origin for f in files], unit, files),
         dur=_times_to_ticks(durations, [0] * len(files), unit, files),
     )
-    ranks = {f.columns.number: f.process.rank for f in files}
+    ranks = {f.columns.number: f.track_ranks.tolist() for f in files}
     names = {k: v for f in files for k, v in f.columns.thread_names.items()}
     return Trace(
         **tables,
         strings=tuple("" if s is None else s for s in texts.numbers),
-        tracks=tuple(Track(ranks[t[0]], t[1], t[2], names.get(t, "")) for t in tracks.numbers),
-        processes=tuple(f.process for f in files),
+        tracks=tuple(
+            Track(ranks[t[0]][i], t[1], t[2], names.get(t, ""))
+            for i, t in enumerate(tracks.numbers)
+        ),
+        processes=tuple(sorted((h for f in files for h in f.processes), key=lambda h: h.rank)),
         origin=origin // unit,
         resolution=10**12 // unit,
         notes=notes,
@@ -93,11 +117,11 @@ def _joined_tables(files: Sequence[KinetoFile]) -> dict[str, Any]:
     """Tables of all files, concatenated; columns that refer to event rows are adjusted."""
     base, tables = 0, dict[str, list[ColumnTable]]((name, []) for name in TABLES)
     for file in files:
+        ranks = file.track_ranks
         for name in TABLES:
             for table in file.columns.tables[name]:
                 if name == "events":
-                    rank = np.full(len(table), file.process.rank, np.int32)
-                    table = table.replace(rank=rank)
+                    table = table.replace(rank=ranks[table["track"]])
                 else:
                     table = table.replace(event=table["event"] + base)
                 tables[name].append(table)

@@ -17,7 +17,9 @@ class KinetoArgs(Struct, frozen=True, gc=False):
     correlation: Number = -1
     external: Number = field(default=-1, name="External id")
     external_old: Number = field(default=-1, name="external id")
+    connection: Number = field(default=-1, name="connection_id")  # Ascend
     stream: Number = -1
+    stream_id: Number = field(default=-1, name="Stream Id")  # Ascend
     device: Number = -1
     bytes: Number = 0
     graph_node: Number = field(default=-1, name="graph node id")
@@ -55,7 +57,9 @@ class KinetoArgs(Struct, frozen=True, gc=False):
     device_type: Number = field(default=-1, name="Device Type")
     address: Number = field(default=-1, name="Addr")
 
-    name: Number = None  # of a thread, in metadata events
+    name: Number = None  # of a thread or process, in metadata events
+    labels: Number = None  # of a process
+    rank: Number = None  # of a process
 
 
 class KinetoEvent(Struct, gc=False):

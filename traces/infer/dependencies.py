@@ -36,9 +36,12 @@ from .missing_ranks import fill_missing_ranks
 from .op_texts import flop_and_bytes, label_numbers, signature_numbers
 from .ranks.rank_assembly import rank_graph
 from .ranks.rank_graph import NEVER, RankGraph
+from .trace_facts import trace_facts
 from .untimed import without_times
 
 HOST_TIME = ("work", "wait", "poll", "unknown")
+RECORDING = "recording"
+"""Fact of a graph: what of its recording is lost, unread or guessed."""
 POLICIES = ("refuse", "like_recorded", "recorded_waits")
 
 
@@ -49,8 +52,11 @@ def infer_graph(
     serialise: bool = False,
     periods: Iterable[int] | None = None,
     communication: Iterable[str] = (),
+    allow_lost: bool = False,
 ) -> Graph:
     """Infer the dependency graph of a trace; see :meth:`Trace.graph`."""
+    if told := trace_facts(trace).refusal(allow_lost):
+        raise TraceError(told)
     graphs = _infer_rank_graphs(trace, missing_ranks, serialise, periods, communication)
     return join_ranks(trace, graphs, missing_ranks)
 
@@ -75,12 +81,15 @@ def graph_with_texts_of(
     missing_ranks: str = "refuse",
     serialise: bool = False,
     communication: Iterable[str] = (),
+    allow_lost: bool = False,
 ) -> GraphWithOperators:
     """Graph of a trace, with op descriptions taken from another trace of the same events.
 
     Ops, dependencies and times are those of ``infer_graph(trace)``. Labels, signatures, flop and
     bytes follow from the names and operands that the events have in ``texts_from``.
     """
+    if told := trace_facts(trace).refusal(allow_lost):
+        raise TraceError(told)
     graphs = [
         replace(g, events=g.events.with_texts_of(texts_from))
         for g in _infer_rank_graphs(trace, missing_ranks, serialise, None, communication)
@@ -393,7 +402,13 @@ class _RankJoin:
             "step_times": [
                 (g.steps.recorded / self.trace.resolution).tolist() for g in self.graphs
             ],
+            **self._recording_facts(),
         }
+
+    def _recording_facts(self) -> dict[str, object]:
+        """What of the recording is lost, unread or guessed, as sentences; {} for a good one."""
+        told = trace_facts(self.trace).sentences()
+        return {RECORDING: " ".join(told)} if told else {}
 
 
 def _operator_rows(g: RankGraph) -> Ints:

@@ -20,9 +20,12 @@ from .events.stream_clock import unexplained_times
 from .missing_ranks import missing_members
 from .ranks.gradients import gradients
 from .ranks.rank_graph import RankGraph
+from .trace_facts import TraceFacts, trace_facts
 
 NOT_RUN = "the step was not run, so that it has no times; run it on a GPU of the catalog"
-HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_time")
+HAVE_A_FIELD = (
+    "recorded_ranks", "steps", "step_times", "memory_peak", "host_time", "recording"
+)  # fmt: skip
 """Facts of a graph that are fields of `TraceInfo`."""
 
 
@@ -58,6 +61,7 @@ class TraceInfo:
         recorded
     uses : possible and impossible uses of the trace
     facts : how dependencies were inferred; empty if this failed
+    recording : what of the recording is lost, unread or guessed
     """
 
     ranks: tuple[int, ...]
@@ -75,6 +79,7 @@ class TraceInfo:
     notes: tuple[str, ...]
     range_of_ranks: tuple[Seconds, ...] = ()
     host_time: dict[str, float] = field(default_factory=dict)
+    recording: TraceFacts = field(default_factory=TraceFacts)
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<10} {text}" for name, text in self.lines())
@@ -84,6 +89,7 @@ class TraceInfo:
         peak = ", ".join(f"{k} {v / 2**20:.4g} MiB" for k, v in sorted(self.memory_peak.items()))
         host = ", ".join(f"{k} {v:.3g}" for k, v in self.host_time.items())
         lines = [
+            *(("caution", told) for told in self.recording.sentences()),
             ("ranks", ", ".join(map(str, self.ranks)) + self._ranks_of_world()),
             ("device", self.device or "none"),
             self._size_line(),
@@ -145,6 +151,7 @@ def info_and_graph(trace: RecordedEvents) -> tuple[TraceInfo, Graph | None]:
     at = [steps_of_first.number.index(n) for n in common]
     graph, refused = _joined_graph_or_reason(trace, graphs)
     facts: Mapping[str, Any] = graph.facts if graph else {}
+    recording = trace_facts(trace)
     ts = trace.events["ts"]
     first = trace.processes[0]
     told = TraceInfo(
@@ -164,9 +171,12 @@ def info_and_graph(trace: RecordedEvents) -> tuple[TraceInfo, Graph | None]:
         host_time=dict(facts.get("host_time", {})),
         collectives=sum(len(g.collectives) for g in graphs),
         memory_peak=memory_peak(trace),
-        uses=_possible_uses(trace, graphs, _why_no_replay(trace, graphs) or refused),
+        uses=_possible_uses(
+            trace, graphs, recording.refusal() or _why_no_replay(trace, graphs) or refused
+        ),
         facts=inference_facts(facts),
         notes=(*trace.notes, *_missing_shapes_note(trace)),
+        recording=recording,
     )
     return told, graph
 

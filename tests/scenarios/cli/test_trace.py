@@ -140,3 +140,85 @@ def test_the_gap_share_of_a_run_is_that_of_trace_info(cli, saved):
     for sets in ((), ("--set", "workload.serialise=true")):
         run = json.loads((saved("runs", *sets) / "summary.json").read_text())
         assert run["points"]["base"]["facts"]["gap_share"] == told
+
+
+UNREAD = "mtia_insight"  # a category that no table knows
+
+
+def unread_device(folder):
+    """A step whose GPU work has a category that is not known."""
+    events = [step_mark(0, 1000.0, 900.0), timed("cpu_op", "aten::mm", 1001.0, 8.0)]
+    events.append(timed("cuda_runtime", "cudaLaunchKernel", 1002.0, 1.0, correlation=1))
+    on = {"stream": 7, "device": 0, "correlation": 1}
+    events.append(timed(UNREAD, "gemm", 1010.0, 400.0, pid=0, tid=7, **on))
+    (folder / "unread.json").write_text(json.dumps({"traceEvents": events}))
+
+
+@pytest.mark.parametrize("command", [["report", "-o", "u.html"], ["import", "--out", "u"]])
+def test_a_category_is_given_a_kind(cli, folder, command):
+    unread_device(folder)
+    name, *options = command
+    code, out, err = cli("trace", name, "unread.json", *options)
+    if name == "report":
+        assert (code, out) == (2, "")
+        assert f"1 events of 0.4 ms in category {UNREAD}; set what it is" in err
+    said = cli("trace", name, "unread.json", *options, "--category", f"{UNREAD}=kernel")
+    assert said[0] == 0
+    if name == "import":
+        assert "usable for replay yes" in cli("trace", "info", "u")[1]
+
+
+def test_info_names_what_is_not_read_first(cli, folder):
+    unread_device(folder)
+    code, out, _ = cli("trace", "info", "unread.json")
+    assert code == 0
+    assert out.startswith(f"caution    Not read: 1 events of 0.4 ms in category {UNREAD}")
+    cured = cli("trace", "info", "unread.json", "--category", f"{UNREAD}=kernel")[1]
+    assert "usable for replay yes" in cured
+    code, _, err = cli("trace", "info", "unread.json", "--category", UNREAD)
+    assert (code, f"write NAME=KIND, such as {UNREAD}=kernel" in err) == (2, True)
+
+
+def test_a_report_of_lost_work_begins_with_it(cli, folder):
+    unread_device(folder)
+    document = json.loads((folder / "unread.json").read_text())
+    events = document["traceEvents"]
+    events[-1]["cat"] = "kernel"
+    events.append(timed("cuda_runtime", "cudaLaunchKernel", 1004.0, 1.0, correlation=2))
+    (folder / "lost.json").write_text(json.dumps(document))
+    code, _, err = cli("trace", "report", "lost.json", "-o", "l.html")
+    assert (code, "--allow-lost" in err) == (2, True)
+    code, out, _ = cli("trace", "report", "lost.json", "-o", "l.html", "--allow-lost")
+    assert code == 0
+    assert out.startswith("1 of 2 launches have no work: the profiler lost it.")
+    assert "1 of 2 launches have no work" in (folder / "l.html").read_text()
+
+
+RUN = """\
+foretrace: 1
+name: unread
+question: How long is a step?
+workload: {trace: unread.json, recorded_on: {device: h100-sxm5-80g}}
+cluster: {nodes: 1, node: {gpu: {model: h100-sxm5-80g, count: 1}}}
+"""
+
+
+def test_a_run_refuses_unread_work_until_its_kind_is_stated(cli, folder):
+    unread_device(folder)
+    (folder / "unread.yaml").write_text(RUN)
+    code, _, err = cli("run", "unread.yaml", "--quick")
+    assert (code, "workload.reading.categories: {NAME: kernel}" in err) == (2, True)
+    kind = f"workload.reading.categories.{UNREAD}=kernel"
+    code, out, _ = cli("run", "unread.yaml", "--quick", "--set", kind)
+    assert (code, out.startswith("As described")) == (0, True)
+
+
+def test_a_run_of_lost_work_begins_with_it(cli, folder):
+    test_a_report_of_lost_work_begins_with_it(cli, folder)
+    (folder / "lost.yaml").write_text(RUN.replace("unread", "lost"))
+    assert cli("run", "lost.yaml", "--quick")[0] == 2
+    allowed = ("--quick", "--set", "workload.reading.allow_lost=true")
+    code, out, _ = cli("run", "lost.yaml", *allowed)
+    assert (code, out.startswith("1 of 2 launches have no work")) == (0, True)
+    (page,) = (folder / "runs" / "lost").glob("*/report.html")
+    assert "1 of 2 launches have no work" in page.read_text()

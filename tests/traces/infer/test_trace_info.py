@@ -50,7 +50,7 @@ def test_of_how_many_ranks_it_is_one_is_said_where_nobody_recorded_it(script, tm
     """It said "0 of an unknown number", which one reads as no ranks."""
     recorded = script(deviceProperties=[{"name": "A GPU"}])
     recorded.step(3, 0, 1000)
-    recorded.op("aten::mm", 0, 1000)
+    recorded.launch(5, 10, 80)
     info = replace(recorded.read(tmp_path).info(), world=None)
     assert str(info).splitlines()[0] == "ranks      0; the number of ranks is not recorded"
 

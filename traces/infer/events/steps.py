@@ -72,13 +72,38 @@ def find_steps(events: RankTrace) -> Steps:
         low, high = events.start[work].min(initial=2**62), events.end[work].max(initial=0)
         start, end, lasts = (np.array([v], np.int64) for v in (low, high + 1, high - low))
         return Steps((0,), start, end, lasts, marked=False)
-    row_of: dict[int, int] = {}
+    number, first = _numbered_marks(events, rows)
+    start, end = events.start[first], events.end[first]
+    return Steps(number, start, np.append(start[1:], end[-1:]), events.dur[first])
+
+
+def repeated_step_numbers(events: RankTrace) -> tuple[int, ...]:
+    """Step numbers that several steps of a rank have, ascending."""
+    marks = _successive_marks(events, np.flatnonzero(events.is_step_mark))
+    numbers = [number for number, _ in marks]
+    return tuple(sorted({n for n in numbers if numbers.count(n) > 1}))
+
+
+def _numbered_marks(events: RankTrace, rows: Ints) -> tuple[tuple[int, ...], Ints]:
+    """Number and row of each step; steps are counted from the first if their numbers repeat."""
+    marks = _successive_marks(events, rows)
+    numbers = tuple(number for number, _ in marks)
+    if len(set(numbers)) < len(numbers):
+        numbers = tuple(range(numbers[0], numbers[0] + len(numbers)))
+    return numbers, np.array([row for _, row in marks])
+
+
+def _successive_marks(events: RankTrace, rows: Ints) -> list[tuple[int, int]]:
+    """Number and row of each step mark, by start; one of marks of a number that overlap."""
+    marks: list[tuple[int, int]] = []
+    until: dict[int, int] = {}
     for row in rows[np.argsort(events.start[rows], kind="stable")].tolist():
         mark = STEP.match(events.text(row))
-        row_of.setdefault(int(mark[1]) if mark else 0, row)
-    first = np.array(list(row_of.values()))
-    start, end = events.start[first], events.end[first]
-    return Steps(tuple(row_of), start, np.append(start[1:], end[-1:]), events.dur[first])
+        number = int(mark[1]) if mark else 0
+        if int(events.start[row]) >= until.get(number, -(2**62)):
+            marks.append((number, row))
+        until[number] = max(int(events.end[row]), until.get(number, 0))
+    return marks
 
 
 def alternation_length(events: RankTrace, found: Steps) -> int:

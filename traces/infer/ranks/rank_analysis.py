@@ -16,7 +16,9 @@ from ..events.cpu_segments import (
     cpu_segments,
     segment_naming_tree,
 )
+from ..events.device_use import gpu_in_header, uses_device
 from ..events.rank_trace import RankTrace
+from ..events.runtime_calls import HOST_WAIT
 from ..events.steps import Steps
 from ..waits.host_waits import HostWaits, LaunchOrder, host_waits
 from ..waits.idle_calls import IdleCalls, idle_calls
@@ -186,12 +188,22 @@ def _range_cuts(events: RankTrace, tree: CallTree) -> CutPoints:
 
 
 def _computing_operators(events: RankTrace, tree: CallTree) -> NDArray[np.bool_]:
-    """Operators whose time is mostly self time, on a rank without a GPU; shape (events,)."""
+    """Operators whose time is mostly self time, on a rank that uses no GPU; shape (events,)."""
     computing = np.zeros(len(events.rows), np.bool_)
-    if events.has_gpu:
+    if uses_device(events):
         return computing
     mostly_own = (events.kind[tree.row] == Event.OP) & tree.is_mostly_self_time()
-    quick = np.array([s in QUICK or s.startswith("c10d::") for s in events.trace.strings], np.bool_)
+    waits = bool(gpu_in_header(events.process))
+    quick = np.array([_is_no_computation(s, waits) for s in events.trace.strings], np.bool_)
     rows = tree.row[mostly_own]
     computing[rows[~quick[events.name[rows]]]] = True
     return computing
+
+
+def _is_no_computation(operator: str, waits: bool) -> bool:
+    """True if an operator touches no numbers, or only communicates or waits.
+
+    `waits` states that the process may have a GPU to wait for.
+    """
+    quick = operator in QUICK or operator.startswith("c10d::")
+    return quick or (waits and bool(HOST_WAIT.match(operator)))

@@ -21,12 +21,10 @@ from ...column_table import Ints
 from ...event_columns import Event
 from ..events.cpu_segments import WaitSpans
 from ..events.rank_trace import RankTrace
+from ..events.runtime_calls import DEVICE_SYNC, EVENT_SYNC, STREAM_SYNC
 from .launch_queue import full_queue_launches
 from .launches import EARLIER, Launches
 
-DEVICE_SYNC = re.compile(r"(cuda|hip)(DeviceSynchronize|CtxSynchronize)|cuCtxSynchronize")
-STREAM_SYNC = re.compile(r"(cuda|hip|cu)StreamSynchronize")
-EVENT_SYNC = re.compile(r"(cuda|hip|cu)EventSynchronize")
 COPY = re.compile(r"(cuda|hip|cu)Memcpy")
 STAGED = re.compile(r"Memcpy HtoD \(Pageable")
 STREAM_WAITS = re.compile(r"(cuda|hip|cu)StreamWaitEvent")

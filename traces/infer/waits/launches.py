@@ -12,6 +12,7 @@ from ...column_table import Ints
 from ...event_columns import Event
 from ..events.cpu_segments import CutPoints
 from ..events.rank_trace import RankTrace, rows_by_lane_and_start
+from ..events.runtime_calls import STARTS_WORK
 
 ISSUE = re.compile(r"c10d::(?!.*wait)")
 EARLIER = np.iinfo(np.int64).min
@@ -57,6 +58,7 @@ def launches(events: RankTrace) -> Launches:
     """Join GPU work and gloo's collectives with the calls that launched them."""
     row = rows_by_lane_and_start(events, events.is_gpu_work | events.is_gloo_collective)
     call = np.where(events.is_gpu_work[row], _calls_by_correlation(events, row), -1)
+    _join_by_external_id(events, row, call)
     gloo = np.flatnonzero(events.is_gloo_collective[row])
     call[gloo] = _issuing_operators(events, row[gloo])
     lane, start, end = events.lane_of_event[row], events.start[row], events.end[row]
@@ -96,6 +98,37 @@ def _calls_by_correlation(events: RankTrace, row: Ints) -> Ints:
     wanted = events.correlation[row]
     at = np.minimum(np.searchsorted(events.correlation[calls], wanted), len(calls) - 1)
     return np.where(events.correlation[calls[at]] == wanted, calls[at], -1)
+
+
+def _join_by_external_id(events: RankTrace, row: Ints, call: Ints) -> None:
+    """Join work without a correlation number to the launch, or else the operator, of its operator.
+
+    The k-th work of an operator was launched by its k-th launch. Sets the rows in `call`.
+    """
+    external = events.table["external"]
+    lacking = np.flatnonzero(
+        events.is_gpu_work[row] & (events.correlation[row] <= 0) & (external[row] > 0)
+    )
+    if not len(lacking):
+        return
+    starts = (events.kind == Event.RUNTIME) & events.name_matches(STARTS_WORK)
+    launched = _rows_by_external_id(events, starts)
+    operators = _rows_by_external_id(events, events.kind == Event.OP)
+    for k in lacking[np.argsort(events.start[row[lacking]], kind="stable")].tolist():
+        number = int(external[row[k]])
+        if queue := launched.get(number):
+            call[k] = queue.pop(0)
+        elif number in operators:
+            call[k] = operators[number][0]
+
+
+def _rows_by_external_id(events: RankTrace, of: NDArray[np.bool_]) -> dict[int, list[int]]:
+    """Rows of events, by external id, each list sorted by start."""
+    rows = np.flatnonzero(of)
+    by_number: dict[int, list[int]] = {}
+    for i in rows[np.argsort(events.start[rows], kind="stable")].tolist():
+        by_number.setdefault(int(events.table["external"][i]), []).append(i)
+    return by_number
 
 
 def _issuing_operators(events: RankTrace, row: Ints) -> Ints:
