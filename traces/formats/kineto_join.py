@@ -16,6 +16,7 @@ from ..trace import Trace
 from ..validate import LONGEST
 from .decimal_ticks import PLACES, Micros
 from .kineto_columns import KinetoColumns, ValueNumbering
+from .kineto_mend import Mending, mending_notes
 
 _PICO = 10**PLACES
 
@@ -26,13 +27,14 @@ class KinetoFile(NamedTuple):
     columns: KinetoColumns
     process: FileHeader
     base: int
+    mending: Mending
 
 
 def join_files(files: Sequence[KinetoFile], texts: ValueNumbering, tracks: ValueNumbering) -> Trace:
     """Join files, sorted by rank, into one trace."""
     starts = [_concatenate_times(f.columns.times) for f in files]
     durations = [_concatenate_times(f.columns.durations) for f in files]
-    notes = _rounding_notes(starts + durations)
+    notes = _rounding_notes(starts + durations) + mending_notes(f.mending for f in files)
     picoseconds = any((t.pico % 1000).any() for t in [*starts, *durations])
     origin = min(
         f.base * 1000 + int(t.whole.min()) * _PICO for f, t in zip(files, starts, strict=True)
