@@ -36,17 +36,20 @@ _TOKEN = re.compile(rb'"|[\[\]{},:]|[^\s"\[\]{},:]+')
 _QUOTE_OR_ESCAPE = re.compile(rb'"|\\(.)?', re.DOTALL)
 _ANYTHING = re.compile(b"")
 _AFTER_KEY = re.compile(rb"\s{0,64}:")
-_AFTER_VALUE = re.compile(
-    rb'\s{0,64}(?:,\s{0,64}(?:"[^"\\]{0,100}"\s{0,64}:|[}\]]|\Z)|[}\]]|\Z)'
-)
+_AFTER_VALUE = re.compile(rb'\s{0,64}(?:,\s{0,64}(?:"[^"\\]{0,100}"\s{0,64}:|[}\]]|\Z)|[}\]]|\Z)')
 _AFTER_ITEM = re.compile(rb'\s{0,64}(?:,\s{0,64}(?:["\[{\]\dtfn-]|\Z)|\]|\Z)')
-_NO_NUMBER = re.compile(rb"[+-]?(?:inf(?:inity)?|nan(?:\(\w*\))?|1\.#\w+)", re.IGNORECASE)
+_WORDS = rb"[+-]?(?:inf(?:inity)?|nan(?:\(\w*\))?|1\.#\w+)"
+_NO_NUMBER = re.compile(_WORDS, re.IGNORECASE)
+_STRING_OR_NO_NUMBER = re.compile(
+    rb'"(?:[^"\\]|\\.)*+"|' + _WORDS + rb"(?=\s*[,}\]])", re.IGNORECASE | re.DOTALL
+)
 _ESCAPED = re.compile(rb'["\\/bfnrt]')
 _UNICODE = re.compile(rb"\\u[0-9a-fA-F]{4}")
 _HALF_PAIR = re.compile(  # half of a surrogate pair; group 1 is what may stay
     rb"(\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w)|\\u[dD][89a-fA-F]\w\w"
 )
 _CONTROL = re.compile(rb"[\x00-\x1f]")
+_CONTROL_OR_BACKSLASH = re.compile(rb"[\x00-\x1f\\]")
 _BACKSLASH = re.compile(rb"\\")
 _OPENING = (b"{", b"[")
 
@@ -167,18 +170,11 @@ class _Scan:
             self.changes[COMMAS] += 1
 
     def _string(self) -> bytes:
-        """Body of the string that begins here, escaped."""
+        """Body of the string that begins here, mended."""
         end = self._end_of_string()
         body = self.text[self.at : end]
         self.at = min(end + 1, len(self.text))
-        escaped = _escape(body, self.raw)
-        self.changes[ESCAPES] += escaped != body
-        try:
-            escaped.decode()
-        except UnicodeDecodeError:
-            self.changes[LATIN] += 1
-            return escaped.decode("utf-8", "foretrace-latin-1").encode()
-        return escaped
+        return _mend_string(body, self.changes, self.raw)
 
     def _end_of_string(self) -> int:
         """Position of the quote that ends the string: the first that JSON may follow."""
@@ -194,6 +190,40 @@ class _Scan:
             if quote[0] == b'"' and _AFTER_KEY.match(self.text, end + 1):
                 self.clear = False  # the end of a key: a quote or a comma may be missing
         return len(self.text)
+
+
+def mend_words(text: bytes) -> tuple[bytes, Counter[str]]:
+    """Mend strings and numbers of a text whose quotes are right; also returns the changes.
+
+    Much faster than :func:`mend`. If quotes are wrong, the text is no JSON after this either.
+
+    >>> mend_words(b'["\\xfc", -inf]')[0].decode()
+    '["ü", null]'
+    """
+    changes: Counter[str] = Counter()
+
+    def mended(word: re.Match[bytes]) -> bytes:
+        found = word[0]
+        if found[:1] != b'"':
+            changes[NUMBERS] += 1
+            return b"null"
+        if found.isascii() and not _CONTROL_OR_BACKSLASH.search(found):
+            return found
+        return b'"' + _mend_string(found[1:-1], changes, False) + b'"'
+
+    return _STRING_OR_NO_NUMBER.sub(mended, text), changes
+
+
+def _mend_string(body: bytes, changes: Counter[str], raw_backslashes: bool) -> bytes:
+    """Mend the body of a string, and count what was changed."""
+    escaped = _escape(body, raw_backslashes)
+    changes[ESCAPES] += escaped != body
+    try:
+        escaped.decode()
+    except UnicodeDecodeError:
+        changes[LATIN] += 1
+        return escaped.decode("utf-8", "foretrace-latin-1").encode()
+    return escaped
 
 
 def _escape(body: bytes, raw_backslashes: bool) -> bytes:

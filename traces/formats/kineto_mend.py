@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from .json_mend import COMMAS, ONE, SKIPPED, UNCLOSED, Mended, mend
+from .json_mend import COMMAS, ONE, SKIPPED, UNCLOSED, Mended, mend, mend_words
 from .kineto_schema import KinetoDocument, KinetoEvent
 
+LARGEST = 2**23  # B; a longer text is mended event by event, to hold it only once
 SKIPPED_AT_MOST = 0.01  # of the events of a file
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of the decoder; ``msgspec.ValidationError`` is a ``DecodeError``."""
@@ -19,6 +20,8 @@ NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 DOCUMENT = msgspec.json.Decoder(KinetoDocument)
 LIST = msgspec.json.Decoder(list[KinetoEvent])
 _LIST_OF_EVENTS = re.compile(rb'\s*\[|.*?"traceEvents"\s*:\s*\[', re.DOTALL)
+_PHASE = re.compile(rb'"ph"\s*:')
+_START = re.compile(rb'"ts"\s*:')
 _PH_FIRST = re.compile(rb'\{\s*"ph"\s*:')
 _FIRST_KEY = re.compile(rb'\{\s*"(\w{1,20})"\s*:')
 _KEYS = rb"ph|cat|name|pid|tid|ts|dur|id|args|s|bp"
@@ -48,6 +51,16 @@ class Mending:
 
     def read(self, text: bytes, refusal: str) -> KinetoDocument | None:
         """Decode a chunk that was refused with the error `refusal`; None if it cannot be mended."""
+        if len(text) > LARGEST:
+            return self._read_by_events(text, refusal)
+        words, changes = mend_words(text)
+        document = decode(words)
+        if document is not None and not any(map(_lacks_a_time, document.events or ())):
+            self.changes += changes
+            return document
+        return self._read_by_events(text, refusal)
+
+    def _read_by_events(self, text: bytes, refusal: str) -> KinetoDocument | None:
         opening = _LIST_OF_EVENTS.match(text)
         if opening is None:
             return None
@@ -72,13 +85,11 @@ class Mending:
         if head.strip() == b"[":
             return None if last.rest.strip() else KinetoDocument()
         text = head + b"]" + (last.rest if last.closed else b"}")
-        for mended in (None, mend(text), mend(text, raw_backslashes=True)):
-            try:
-                document = DOCUMENT.decode(text if mended is None else mended.text)
-            except NOT_JSON:
-                continue
-            self.changes += mended.changes if mended is not None else Counter()
-            return document
+        for tried, changes in ((text, Counter[str]()), *_readings(text)):
+            document = decode(tried)
+            if document is not None:
+                self.changes += changes
+                return document
         return None
 
     def _read_events(self, piece: bytes, refusal: str) -> list[KinetoEvent]:
@@ -89,28 +100,47 @@ class Mending:
         parts = list(_pieces(piece, _KEYS))
         if len(parts) > 1:
             return [e for a, b in parts for e in self._read_events(piece[a:b], refusal)]
-        self.skipped += 1
+        self.skipped += max(len(_PHASE.findall(piece)), len(_START.findall(piece)), 1)
         self.refusal = self.refusal or refusal
         return []
 
     def _decode_piece(self, piece: bytes) -> list[KinetoEvent] | None:
         """Events of a piece; None if it cannot be mended."""
-        try:
-            return LIST.decode(b"[" + piece + b"]")
-        except NOT_JSON:
-            pass
-        for raw in (False, True):
-            mended = mend(piece, raw_backslashes=raw)
-            if not mended.clear:
-                continue
-            try:
-                events = LIST.decode(b"[" + mended.text + b"]")
-            except NOT_JSON:
-                continue
-            if any(map(_lacks_a_time, events)):
-                return None
-            self.changes += mended.changes
+        events = _events(piece)
+        if events is not None:
             return events
+        for text, changes in _readings(piece):
+            events = _events(text)
+            if events is not None and not any(map(_lacks_a_time, events)):
+                self.changes += changes
+                return events
+        return None
+
+
+def _readings(piece: bytes) -> Iterator[tuple[bytes, Counter[str]]]:
+    """Mended texts of a piece, the likeliest first, and what each changed."""
+    yield mend_words(piece)
+    for raw in (False, True):
+        mended = mend(piece, raw_backslashes=raw)
+        if mended.clear:
+            yield mended.text, mended.changes
+
+
+def _events(text: bytes) -> list[KinetoEvent] | None:
+    """Events of a text of a list without its brackets; None if it cannot be decoded."""
+    try:
+        return LIST.decode(b"[" + text + b"]")
+    except NOT_JSON:
+        return None
+
+
+def decode(text: bytes) -> KinetoDocument | None:
+    """Events and header of a strict JSON text; None if it cannot be decoded."""
+    try:
+        if text[:1] == b"[":
+            return KinetoDocument(events=LIST.decode(text))
+        return DOCUMENT.decode(text)
+    except NOT_JSON:
         return None
 
 

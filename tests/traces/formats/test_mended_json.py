@@ -3,11 +3,14 @@
 import gzip
 import json
 import random
+import re
 
 import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.traces.formats import json_chunks, kineto
 from foretrace.traces.formats.json_mend import mend
+from hypothesis import given
+from hypothesis import strategies as st
 
 MARK = "@@"
 
@@ -175,7 +178,9 @@ def test_only_the_chunk_with_the_damage_is_mended(tmp_path, monkeypatch):
     mended = []
     original = kineto.Mending.read
     monkeypatch.setattr(
-        kineto.Mending, "read", lambda self, text, why: mended.append(1) or original(self, text, why)
+        kineto.Mending,
+        "read",
+        lambda self, text, why: mended.append(1) or original(self, text, why),
     )
     text = json.dumps({**HEADER, "traceEvents": EVENTS}).encode()
     (tmp_path / "x.json").write_bytes(text)
@@ -199,3 +204,34 @@ def test_strict_json_stays_as_it_is():
         assert not +mended.changes
         assert mended.closed
         assert mended.complete
+
+
+PIECES = [b'"', b"\\", b"\xff", b"\n", b",", b":", b"{", b"}", b"[", b"]", b"inf", b'", "', b'": ']
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 3),
+    st.one_of(st.sampled_from(PIECES), st.binary(max_size=3)),
+    st.sampled_from(["ph", "name"]),
+)
+def test_damage_of_one_event_never_changes_another(tmp_path_factory, at, length, new, first):
+    """Read, skipped and counted, or refused: other events are as they were."""
+    path = tmp_path_factory.mktemp("damaged") / "t.json"
+    events = [json.dumps({first: e[first], **e}).encode() for e in EVENTS]
+    at %= len(events[7]) + 1
+    events[7] = events[7][:at] + new + events[7][at + length :]
+    path.write_bytes(b'{"traceEvents": [' + b", ".join(events) + b"]}")
+    try:
+        trace = kineto.read(path)
+    except TraceError as error:
+        assert "t.json: " in str(error)
+        return
+    names = trace.text("name").tolist()
+    others = [n for n in names if re.fullmatch(r"op(?!7$)\d+", n)]
+    skipped = sum(int(n.partition(" ")[0]) for n in trace.notes if "skipped" in n)
+    lost = {f"op{n}" for n in range(200) if n != 7} - set(others)
+    assert lost <= {"op6"}, "only the neighbour of a damaged comma"
+    assert others == [f"op{n}" for n in range(200) if n != 7 and f"op{n}" not in lost]
+    assert len(names) >= 200 - skipped
+    assert skipped >= len(lost)
