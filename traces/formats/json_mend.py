@@ -1,7 +1,7 @@
 """Mend JSON text as profilers write it: only what has one possible meaning is changed.
 
-Texts that are not escaped, Latin-1, numbers such as ``inf`` and superfluous commas are mended, event
-by event. The text is read only after a fast decoder refused it.
+Texts that are not escaped, Latin-1, numbers such as ``inf`` and superfluous commas are mended,
+event by event. The text is read only after a fast decoder refused it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _OPENING = (b"{", b"[")
 
 def _latin_bytes(error: UnicodeError) -> tuple[str, int]:
     """Read the bytes that are not UTF-8 as Latin-1."""
-    assert isinstance(error, UnicodeDecodeError)
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
     return error.object[error.start : error.end].decode("latin-1"), error.end
 
 
@@ -193,11 +194,11 @@ class _Scan:
 
 
 def mend_words(text: bytes) -> tuple[bytes, Counter[str]]:
-    """Mend strings and numbers of a text whose quotes are right; also returns the changes.
+    r"""Mend strings and numbers of a text whose quotes are right; also returns the changes.
 
     Much faster than :func:`mend`. If quotes are wrong, the text is no JSON after this either.
 
-    >>> mend_words(b'["\\xfc", -inf]')[0].decode()
+    >>> mend_words(b'["\xfc", -inf]')[0].decode()
     '["ü", null]'
     """
     changes: Counter[str] = Counter()
@@ -227,9 +228,9 @@ def _mend_string(body: bytes, changes: Counter[str], raw_backslashes: bool) -> b
 
 
 def _escape(body: bytes, raw_backslashes: bool) -> bytes:
-    """Escape quotes, control characters, and backslashes that are no escapes.
+    r"""Escape quotes, control characters, and backslashes that are no escapes.
 
-    >>> _escape(rb"C:\\Users", False), _escape(rb"\\n", False)
+    >>> _escape(rb"C:\Users", False), _escape(rb"\n", False)
     (b'C:\\\\Users', b'\\n')
     """
     if raw_backslashes or any(map(_is_no_escape, _escapes_of(body))):

@@ -1,4 +1,4 @@
-"""Events of a chunk of Kineto JSON that a strict decoder refuses: mended, or skipped and counted."""
+"""Events of Kineto JSON that a strict decoder refuses: mended, or skipped and counted."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ _SHAPES: tuple[tuple[re.Pattern[bytes], str], ...] = tuple(
 
 
 def other_format_of_text(text: bytes) -> str:
-    """Name of the other format that a text begins like, and what to use instead; "" if none.
+    r"""Name of the other format that a text begins like, and what to use instead; "" if none.
 
-    >>> other_format_of_text(b"PK\\x03\\x04...")
+    >>> other_format_of_text(b"PK\x03\x04...")
     'is a zip archive; unpack it and give the .json file in it'
     """
     head = text[:_HEAD]

@@ -59,7 +59,7 @@ FILES = {
     "autograd in a document": (text({"traceEvents": [x("CUDA functions")]}), "is a trace of torch"),
     "JAX": (text({"traceEvents": [process("/device:GPU:0"), x(1)]}), "is a trace of JAX or Tensor"),
     "TPU": (text({"traceEvents": [x(3), process("/device:TPU:0", 3)]}), "is a trace of JAX"),
-    "JAX, an empty event": (text({"traceEvents": [process("/device:GPU:0"), x(1), {}]}), "is a tra"),
+    "JAX, an empty event": (text({"traceEvents": [process("/device:GPU:0"), x(1), {}]}), "is a"),
     "NCCL": (text(pair(cat="COLL")), "holds only asynchronous events (ph b and e: begin and end"),
     "NCCL, no category": (text(pair()), "holds only asynchronous events"),
     "NCCL, not closed": (raw(json.dumps(pair())[:-1].encode()), "holds only asynchronous events"),
