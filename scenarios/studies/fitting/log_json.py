@@ -13,8 +13,8 @@ def json_sections(text: str) -> list[LogSection] | None:
     """Sections of a JSON document, or of one JSON record a line; None for any other text.
 
     >>> json_sections('[{"name": "AllReduce", "ranks": 8, "nodes": 1, "size": 1024, "inPlace": 0,'
-    ...               ' "time": "10.0", "wrong": "0"}]')[0].rows
-    [(1024.0, 1e-05)]
+    ...               ' "time": "16.0", "wrong": "0"}]')[0].rows
+    [(1024.0, 1.6e-05)]
     """
     records = _records(text)
     if records is None:

@@ -73,8 +73,8 @@ def log_sections(text: str) -> list[LogSection]:
     r"""Sections with rows, in the order of the text.
 
     >>> log_sections("# Collective test starting: all_gather_perf\n"
-    ...              " 1024  256  float none -1 10.0 0.10 0.09 0 10.0 0.10 0.09 0")[0].rows
-    [(1024.0, 1e-05)]
+    ...              " 1024  256  float none -1 16.0 0.06 0.06 0 16.0 0.06 0.06 0")[0].rows
+    [(1024.0, 1.6e-05)]
     """
     sections, counts_wrong = [LogSection(1)], False
     for number, tagged in enumerate(text.splitlines(), 1):
