@@ -96,7 +96,7 @@ def mend(text: bytes, *, raw_backslashes: bool = False) -> Mended:
     --------
     >>> mended = mend(b'{"name": "a "b"", "rate": inf,}], "end": 1}')
     >>> mended.text, mended.rest
-    (b'{"name":"a \\\\"b\\\\"","rate": null}', b', "end": 1}')
+    (b'{"name":"a \\"b\\"","rate": null}', b', "end": 1}')
     """
     scan = _Scan(text, raw_backslashes)
     scan.run()
