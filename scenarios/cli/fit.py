@@ -234,18 +234,19 @@ def _fit_network(
 ) -> tuple[dict[str, Any], str]:
     """Report and catalog entry of a communication library, fitted to logs."""
     from ..studies.fitting.catalog_entry import catalog_entry_text, fit_to_dict, settings_before_fit
-    from ..studies.fitting.collective_logs import collective_rows
+    from ..studies.fitting.collective_logs import collective_logs
     from ..studies.fitting.network import MeasuredFabric, fit_network, network_lines
 
     start, know, parameter, name = options
     before = settings_before_fit("library", start, know, catalogs)
-    data = MeasuredFabric(tuple(collective_rows(*log_options)), machine)
+    logs = collective_logs(*log_options)
+    data = MeasuredFabric(logs.rows, machine)
     fit, _ = fit_network(data, before.settings, parameter)
     text = catalog_entry_text(
         "library", name, before, fit.found, data, "sizes", _today(), bar, fit.entry_factor
     )
     report = fit_to_dict("library", fit.found, data, "sizes", bar) | _round_trip_facts(None)
-    return {**report, "together": network_lines(fit, data.rows)}, text
+    return {**report, "together": [*network_lines(fit, data.rows), *logs.notes]}, text
 
 
 def _round_trip_facts(round_trip: RoundTrip | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ escaped, so no parser is needed to find a place to cut.
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Iterator
@@ -90,12 +91,21 @@ def _cut_chunks(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> 
     size : minimum length of a block, in B
     memory : maximum memory of the decoded file, in B; larger files are refused
     """
-    text, more = next(blocks, b""), next(blocks, b"")
+    text, more = _without_byte_order_mark(next(blocks, b""), file), next(blocks, b"")
     if not more:
         yield JsonChunk(text, 0, 1)
         return
     _refuse_beyond_memory(file, _decompressed_length(file), size, memory)
     yield from _cut_between_events(text, more, blocks, file, memory)
+
+
+def _without_byte_order_mark(text: bytes, file: Path) -> bytes:
+    """The beginning of a file, which is UTF-8."""
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise TraceError(
+            f"{file}: is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8 {file.name})"
+        )
+    return text.removeprefix(codecs.BOM_UTF8)
 
 
 def _cut_between_events(

@@ -24,9 +24,11 @@ from ..validate import MOST_RANKS
 from .json_chunks import JsonChunk, json_chunks
 from .kineto_columns import KinetoColumns, ValueNumbering
 from .kineto_join import KinetoFile, join_files
+from .kineto_mend import DOCUMENT, LIST, NOT_JSON, Mending
 from .kineto_ranks import number_files, refuse_files_without_work, split_file
-from .kineto_schema import KinetoDistributed, KinetoDocument, KinetoEvent
+from .kineto_schema import KinetoDistributed, KinetoDocument
 from .memory_budget import memory_budget
+from .other_formats import other_format_of_events, other_format_of_text
 
 
 def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = None) -> Trace:
@@ -135,25 +137,31 @@ def _garbage_collection_off() -> Iterator[None]:
 
 def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
     """Read one file into `columns`, chunk by chunk."""
-    head = KinetoDocument()
+    head, mending = KinetoDocument(), Mending()
     seen = 0
     for chunk in json_chunks(file, memory):
-        document = _decode_chunk(chunk, file, seen)
+        document = _decode_chunk(chunk, file, seen, mending)
         if document.events is UNSET:
-            raise TraceError(f"{file}: {_explain_missing_trace_events(document)}")
+            raise TraceError(f"{file}: {_explain_missing_trace_events(document, chunk)}")
+        if other := other_format_of_events(document.events):
+            raise TraceError(f"{file}: {other}")
         columns.add(document.events, seen)
         seen += len(document.events)
         head = _merge_headers(head, document)
+    if mending.refuses(seen):
+        raise TraceError(mending.refusal)
     columns.name_categories()
     if not columns.count:
         raise TraceError(f"{file}: holds no events with a duration; record at least one step")
-    return KinetoFile(columns, (_file_header(head, file),), head.base)
+    return KinetoFile(columns, (_file_header(head, file),), head.base, mending)
 
 
-def _explain_missing_trace_events(document: KinetoDocument) -> str:
+def _explain_missing_trace_events(document: KinetoDocument, chunk: JsonChunk) -> str:
     """Message about a file without ``traceEvents``: what it may be, and what to use instead."""
     if bytes(document.nodes):
         return "is an execution trace, which has no times; give the profiler's Kineto file"
+    if other := other_format_of_text(chunk.text):
+        return other
     return "has no traceEvents; give a trace of the PyTorch profiler (Kineto JSON)"
 
 
@@ -167,22 +175,32 @@ def _merge_headers(head: KinetoDocument, chunk: KinetoDocument) -> KinetoDocumen
     )
 
 
-_DOCUMENT = msgspec.json.Decoder(KinetoDocument)
-_LIST = msgspec.json.Decoder(list[KinetoEvent])
+def _decode_chunk(chunk: JsonChunk, file: Path, seen: int, mending: Mending) -> KinetoDocument:
+    """Decode one chunk, mended if it is not strict JSON.
 
-
-def _decode_chunk(chunk: JsonChunk, file: Path, seen: int) -> KinetoDocument:
-    """Decode one chunk; `seen` is the number of earlier events, used in error messages."""
+    `seen` is the number of earlier events, used in error messages.
+    """
     try:
         if chunk.text[:1] == b"[":
-            return KinetoDocument(events=_LIST.decode(chunk.text))
-        return _DOCUMENT.decode(chunk.text)
-    except msgspec.ValidationError as e:
-        raise TraceError(f"{file}: {_number_event_in_message(str(e), seen)}; {_DAMAGED}") from e
-    except UnicodeDecodeError as e:
-        raise TraceError(f"{file}: {_utf8_error_place(chunk)}; {_DAMAGED}") from e
-    except (msgspec.DecodeError, RecursionError) as e:
-        raise TraceError(f"{file}: {_json_error_place(str(e), chunk)}; {_DAMAGED}") from e
+            return KinetoDocument(events=LIST.decode(chunk.text))
+        return DOCUMENT.decode(chunk.text)
+    except NOT_JSON as e:
+        if other := other_format_of_text(chunk.text):
+            raise TraceError(f"{file}: {other}") from e
+        refusal = f"{file}: {_decoder_error_place(e, chunk, seen)}; {_DAMAGED}"
+        document = mending.read(chunk.text, refusal)
+        if document is None:
+            raise TraceError(refusal) from e
+        return document
+
+
+def _decoder_error_place(error: Exception, chunk: JsonChunk, seen: int) -> str:
+    """Place and reason of an error of the decoder."""
+    if isinstance(error, msgspec.ValidationError):
+        return _number_event_in_message(str(error), seen)
+    if isinstance(error, UnicodeDecodeError):
+        return _utf8_error_place(chunk)
+    return _json_error_place(str(error), chunk)
 
 
 _DAMAGED = "the file is damaged or not a profiler trace, record it again"

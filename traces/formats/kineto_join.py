@@ -16,6 +16,7 @@ from ..trace import Trace
 from ..validate import LONGEST
 from .decimal_ticks import PLACES, Micros
 from .kineto_columns import KinetoColumns, ValueNumbering
+from .kineto_mend import Mending, mending_notes
 
 _PICO = 10**PLACES
 
@@ -33,6 +34,7 @@ class KinetoFile(NamedTuple):
     columns: KinetoColumns
     processes: tuple[FileHeader, ...]
     base: int
+    mending: Mending
     rank_of_track: dict[int, int] = {}  # noqa: RUF012  never changed
 
     @property
@@ -54,6 +56,7 @@ def join_files(
     starts = [_concatenate_times(f.columns.times) for f in files]
     durations = [_concatenate_times(f.columns.durations) for f in files]
     notes = (*notes, *_rounding_notes(starts + durations))
+    notes += mending_notes(f.mending for f in files)
     picoseconds = any((t.pico % 1000).any() for t in [*starts, *durations])
     origin = min(
         f.base * 1000 + int(t.whole.min()) * _PICO for f, t in zip(files, starts, strict=True)

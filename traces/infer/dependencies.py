@@ -123,6 +123,11 @@ def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: st
         for each other in a cycle.
     """
     graph = _rank_join(trace, graphs, missing_ranks).graph()
+    if not len(graph):
+        raise TraceError(
+            f"{trace.processes[0].file or 'the trace'}: holds no operator and no GPU work of a "
+            "category that is read; record a step with the activities CPU and CUDA"
+        )
     return graph if trace.timed else without_times(graph)
 
 

@@ -12,6 +12,7 @@ Floats = NDArray[np.float64]
 DRAWS = 200
 LEVEL = 0.9
 AA = 1.5  # smallest limit that can be judged, as a multiple of the A/A spread
+NOISE_AT_MOST = 0.3  # limit that the A/A spread can raise a smaller one to
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,9 @@ def central_quantiles(values: Sequence[float]) -> tuple[float, float] | None:
 def accuracy_verdict(score: ErrorStatistic, stated: float, spread: float) -> tuple[str, float]:
     """Verdict (``pass``, ``fail`` or ``unresolved``), and the limit that was applied.
 
-    The limit is the stated one, but at least 1.5 times the A/A spread. The verdict is
-    ``unresolved`` if the error's interval contains the limit.
+    The limit is the stated one, but at least 1.5 times the A/A spread. The spread raises it to 30 %
+    at most. The verdict is ``unresolved`` if the error's interval contains the limit, or if the
+    spread is larger than the limit.
 
     Examples
     --------
@@ -146,9 +148,12 @@ def accuracy_verdict(score: ErrorStatistic, stated: float, spread: float) -> tup
     (('pass', 0.05), ('unresolved', 0.05))
     >>> accuracy_verdict(ErrorStatistic(0.07, (0.06, 0.08)), 0.05, 0.01)[0]
     'fail'
+    >>> accuracy_verdict(narrow, 0.05, 1.0)  # times that differ twofold are no jitter
+    ('unresolved', 0.3)
     """
-    bar = max(stated, AA * spread) if np.isfinite(spread) else stated
-    if score.interval is None:
+    known = np.isfinite(spread)
+    bar = max(stated, min(AA * spread, NOISE_AT_MOST)) if known else stated
+    if score.interval is None or (known and spread > bar):
         return "unresolved", bar
     low, high = score.interval
     if high <= bar:

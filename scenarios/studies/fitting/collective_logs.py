@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from ....models.network.collective.algorithms import bus_factor
 from ....sim.errors import ScenarioError
-from ....sim.units import quantity
+from .log_json import json_sections
+from .log_sections import NAMES, LogSection, log_sections, name_in
 
-NAMES = {
-    "all_reduce": "all-reduce", "allreduce": "all-reduce",
-    "all_gather": "all-gather", "allgather": "all-gather",
-    "reduce_scatter": "reduce-scatter", "reducescatter": "reduce-scatter",
-    "alltoall": "all-to-all", "all_to_all": "all-to-all",
-    "broadcast": "broadcast", "reduce": "reduce",
-}  # fmt: skip
-_RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*?\son\s+(\S+)\s+device\s+\d+", re.MULTILINE)
-_NAME = re.compile(rf"({'|'.join(NAMES)})(?=_perf|_bench|\b|\.)")
-_BANDWIDTH = re.compile(  # | 32KiB | 1.44GBps | …
-    r"^\s*\|?\s*([\d.]+\s*[KMG]?i?B)\s*[|,:]\s*([\d.]+)\s*GBps\b", re.MULTILINE
-)
-_OVER = re.compile(r"over (\d+) ranks(?:.*?\((\d+) nodes?\))?")
-OUT_OF_PLACE = 8  # columns from the end: time, algbw, busbw, error; the same in place
-LEAST = 3 + OUT_OF_PLACE
+TWOFOLD = 2.0  # times of one size that differ so much are no noise
 
 
 @dataclass(frozen=True)
@@ -46,90 +34,155 @@ class CollectiveRow:
     seconds: float
 
 
-def collective_rows(
+@dataclass(frozen=True)
+class CollectiveLogs:
+    """Rows of logs.
+
+    Parameters
+    ----------
+    rows : measured collectives, without rows of zero bytes
+    notes : what was left out, and what is doubtful
+    """
+
+    rows: tuple[CollectiveRow, ...]
+    notes: tuple[str, ...] = ()
+
+
+def collective_logs(
     files: Sequence[str], collective: str = "", ranks: int = 0, nodes: int = 0
-) -> list[CollectiveRow]:
-    """Read the rows of logs, without rows of zero bytes.
+) -> CollectiveLogs:
+    """Read logs; a file may contain several tests.
 
     Parameters
     ----------
     files : paths
-    collective, ranks, nodes : values for logs that lack them
+    collective, ranks, nodes : values for tests that lack them
 
     Raises
     ------
     ScenarioError
-        A file cannot be read, has no rows, or does not say what it measured.
+        A file cannot be read, has no rows, or does not say what it measured; two tests of one
+        collective have times of two kinds.
     """
-    found: list[CollectiveRow] = []
-    for file in files:
-        try:
-            text = Path(file).read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise ScenarioError(f"{file}: cannot be read ({error}); give a log file") from error
-        name = _collective_of(file, text, collective)
-        n, machines = _group_of(file, text, ranks, nodes)
-        times = list(_nccl_tests(text)) or list(_bandwidths(text, bus_factor(name, n)))
-        rows = [CollectiveRow(name, n, machines, size, spent) for size, spent in times if size > 0]
-        if not rows:
-            raise ScenarioError(
-                f"{file}: has no row of nccl-tests, rccl-tests or a torch benchmark; give the "
-                "output of all_reduce_perf, for example"
-            )
-        found += rows
-    return found
+    if collective and collective not in NAMES.values():
+        raise ScenarioError(
+            f"--collective '{collective}': is unknown; write one of "
+            f"{', '.join(dict.fromkeys(NAMES.values()))}"
+        )
+    tests = [t for file in files for t in _tests_of(file, collective, ranks, nodes)]
+    _refuse_two_populations(tests)
+    rows = tuple(row for test in tests for row in test.rows)
+    return CollectiveLogs(rows, tuple(_notes(tests)))
 
 
-def _nccl_tests(text: str) -> Iterator[tuple[float, float]]:
-    """(bytes, seconds) of each row of nccl-tests or rccl-tests."""
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) < LEAST or not (words[0].isdigit() and words[1].isdigit()):
-            continue
-        try:
-            spent = float(words[-OUT_OF_PLACE]) * 1e-6
-        except ValueError:
-            continue
-        if spent > 0:
-            yield float(words[0]), spent
+@dataclass(frozen=True)
+class _Test:
+    """One test: where it is, its rows, and how many rows were left out."""
+
+    place: str
+    rows: tuple[CollectiveRow, ...]
+    cut: int
+    wrong: int
+
+    @property
+    def group(self) -> tuple[str, int, int]:
+        row = self.rows[0]
+        return row.collective, row.ranks, row.nodes
 
 
-def _bandwidths(text: str, factor: float) -> Iterator[tuple[float, float]]:
-    """(bytes, seconds) of each row of a torch benchmark, from its bus bandwidth."""
-    for size, rate in _BANDWIDTH.findall(text):
-        data = quantity(size, "B")
-        yield data, data * factor / (float(rate) * 1e9)
+def _tests_of(file: str, collective: str, ranks: int, nodes: int) -> list[_Test]:
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise ScenarioError(f"{file}: cannot be read ({error}); give a log file") from error
+    known = json_sections(text)
+    sections = log_sections(text) if known is None else known
+    several = len(sections) > 1
+    tests = []
+    for section in sections or [LogSection(1, name_in(text))]:
+        place = f"{file}:{section.line}" if several else file
+        named = _named(place, section, collective or name_in(Path(file).name))
+        grouped = _grouped(place, named, ranks, nodes)
+        rows = tuple(_rows(grouped))
+        if rows:
+            tests.append(_Test(place, rows, section.cut, section.wrong))
+    if not tests:
+        raise ScenarioError(
+            f"{file}: has no row of nccl-tests, rccl-tests or a torch benchmark; give the "
+            "output of all_reduce_perf, for example"
+        )
+    return tests
 
 
-def _collective_of(file: str, text: str, given: str) -> str:
-    """Collective of a log: as given, else from the log, else from the file name."""
-    if given:
-        if given not in NAMES.values():
-            raise ScenarioError(
-                f"--collective '{given}': is unknown; write one of "
-                f"{', '.join(dict.fromkeys(NAMES.values()))}"
-            )
-        return given
-    for line in (*text.splitlines(), Path(file).name):
-        if (
-            "perf" in line or "bench" in line or line == Path(file).name or "bandwidth of" in line
-        ) and (match := _NAME.search(line.lower())):
-            return NAMES[match[1]]
-    raise ScenarioError(f"{file}: does not name its collective; give --collective")
+def _rows(section: LogSection) -> Iterator[CollectiveRow]:
+    factor = bus_factor(section.collective, section.ranks) if section.rates else 1.0
+    times = [*section.rows, *((size, size * factor / rate) for size, rate in section.rates if rate)]
+    for size, spent in times:
+        if size > 0:
+            yield CollectiveRow(section.collective, section.ranks, section.nodes, size, spent)
 
 
-def _group_of(file: str, text: str, ranks: int, nodes: int) -> tuple[int, int]:
-    """Number of ranks and machines: as given, else from the log."""
-    listed = dict(_RANK.findall(text))
-    over = _OVER.search(text)
-    n = ranks or len(listed) or (int(over[1]) if over else 0)
+def _named(place: str, section: LogSection, other: str) -> LogSection:
+    """Section with its own collective, else the one that was given or that the file name has."""
+    name = section.collective or other
+    if not name:
+        raise ScenarioError(f"{place}: does not name its collective; give --collective")
+    return replace(section, collective=name)
+
+
+def _grouped(place: str, section: LogSection, ranks: int, nodes: int) -> LogSection:
+    """Section with its number of ranks and machines: as given, else its own."""
+    n = ranks or section.ranks
     if n < 2:
         raise ScenarioError(
-            f"{file}: does not say how many ranks took part; give --ranks (2 or more)"
+            f"{place}: does not say how many ranks took part; give --ranks (2 or more)"
         )
-    machines = nodes or len(set(listed.values())) or (int(over[2]) if over and over[2] else 1)
+    machines = nodes or section.nodes or 1
     if n % machines:
         raise ScenarioError(
-            f"{file}: {n} ranks cannot be spread evenly over {machines} machines; give --nodes"
+            f"{place}: {n} ranks cannot be spread evenly over {machines} machines; give --nodes"
         )
-    return n, machines
+    return replace(section, ranks=n, nodes=machines)
+
+
+def _refuse_two_populations(tests: Sequence[_Test]) -> None:
+    """Refuse two tests of one collective, of which one takes more than twice as long."""
+    for first, second in _pairs_of_one_group(tests):
+        ratios = _ratios(first, second)
+        if ratios and not 1 / TWOFOLD < median(ratios) < TWOFOLD:
+            name, ranks, nodes = first.group
+            raise ScenarioError(
+                f"{second.place}: its {name} of {ranks} ranks on {nodes} machines takes "
+                f"{median(ratios):.3g} times as long as in {first.place}, which is no noise but "
+                "another setting; fit only one of the two"
+            )
+
+
+def _pairs_of_one_group(tests: Sequence[_Test]) -> Iterator[tuple[_Test, _Test]]:
+    for group in dict.fromkeys(t.group for t in tests):
+        yield from pairwise(t for t in tests if t.group == group)
+
+
+def _ratios(first: _Test, second: _Test) -> list[float]:
+    """Time in the second test over that in the first, for each size of both."""
+    times = _median_times(first.rows)
+    return [t / times[s] for s, t in _median_times(second.rows).items() if s in times]
+
+
+def _median_times(rows: Iterable[CollectiveRow]) -> dict[float, float]:
+    times: dict[float, list[float]] = {}
+    for row in rows:
+        times.setdefault(row.size, []).append(row.seconds)
+    return {size: median(spent) for size, spent in times.items()}
+
+
+def _notes(tests: Sequence[_Test]) -> Iterator[str]:
+    cut, wrong = sum(t.cut for t in tests), sum(t.wrong for t in tests)
+    if cut:
+        yield f"{cut} row{'s' * (cut > 1)} left out: not complete, such as cut by other output"
+    if wrong:
+        yield f"{wrong} row{'s' * (wrong > 1)} left out: wrong results (#wrong)"
+    twofold = sum(not 1 / TWOFOLD < r < TWOFOLD for pair in _pairs_of_one_group(tests)
+                  for r in _ratios(*pair))  # fmt: skip
+    if twofold:
+        yield f"{twofold} size{'s' * (twofold > 1)} with times that differ twofold or more"

@@ -30,6 +30,7 @@ from .curves import require_parameters
 
 Floats = NDArray[np.float64]
 NETWORK_KIND = "network"
+PAIR = 2  # launch and efficiency, which have a meaning only together
 DRAWS = 8  # refits; each asks a model that is not smooth
 LEVEL = 0.9
 GUESSES = {
@@ -67,12 +68,14 @@ class NetworkFit:
         x f
     inside : fraction of times that lie within ``factor``: for held-out sizes, and for
         ``more_nodes``
+    left : parameters that the logs would determine if they had more sizes; they keep their values
     """
 
     found: Calibration
     more_nodes: HeldOutErrors | None
     factor: float
     inside: tuple[float, float | None]
+    left: tuple[str, ...] = ()
 
     @property
     def entry_factor(self) -> float:
@@ -200,11 +203,6 @@ def fit_network(
         A parameter is unknown, or there are too few rows.
     """
     require_parameters(NETWORK_KIND, names, GUESSES, "library")
-    chosen = list(names) or _identifiable_parameters(data.rows)
-    known = flatten_settings(settings)
-    still = unflatten_settings({k: v for k, v in known.items() if k not in chosen})
-    parameters = [Parameter(n, float(known.get(n) or 0.0), GUESSES[n]) for n in chosen]
-    start = [Parameter(p.name, p.start, p.guess) for p in parameters]
     (ops, seconds), _ = data.table, data.system
     machines = sorted({r.nodes for r in data.rows})
     largest = np.array([len(machines) > 2 and r.nodes == machines[-1] for r in data.rows])
@@ -212,12 +210,19 @@ def fit_network(
     every = CalibrationRows(ops, seconds, groups)
     rows, beyond = every.take(np.flatnonzero(~largest)), every.take(np.flatnonzero(largest))
     fitted = rows.rows_to_fit()
-    if len(set(fitted.groups)) < GROUPS_A_PARAMETER * len(start):
+    room = len(set(fitted.groups)) // GROUPS_A_PARAMETER
+    likely = _identifiable_parameters(data.rows)
+    chosen = list(names) or likely[: max(room // PAIR * PAIR, PAIR)]
+    if room < len(chosen):
         raise ScenarioError(
-            f"fit {NETWORK_KIND}: {len(start)} parameters need {GROUPS_A_PARAMETER * len(start)} "
+            f"fit {NETWORK_KIND}: {len(chosen)} parameters need {GROUPS_A_PARAMETER * len(chosen)} "
             f"sizes to fit, but the logs have {len(set(fitted.groups))} of {len(set(groups))} (the "
             "others are held out); measure more sizes, or fit fewer parameters (--parameter)"
         )
+    known = flatten_settings(settings)
+    still = unflatten_settings({k: v for k, v in known.items() if k not in chosen})
+    parameters = [Parameter(n, float(known.get(n) or 0.0), GUESSES[n]) for n in chosen]
+    start = [Parameter(p.name, p.start, p.guess) for p in parameters]
     model = data.model(still)
     found = calibrate(model, start, rows, draws=DRAWS)
     factor = _factor_of_most(cross_validated_errors(model, start, fitted, search=CLOSE))
@@ -228,15 +233,17 @@ def fit_network(
         _share_inside(found.judged, factor),
         None if judged is None else _share_inside(judged, factor),
     )
-    return NetworkFit(found, judged, factor, inside), still
+    left = () if names else tuple(likely[len(chosen) :])
+    return NetworkFit(found, judged, factor, inside, left), still
 
 
 def _identifiable_parameters(rows: Sequence[CollectiveRow]) -> list[str]:
-    """Parameters that the logs can determine."""
+    """Parameters that the logs can determine, those of most rows first."""
     sends = any(r.collective == "all-to-all" for r in rows)
     others = any(r.collective != "all-to-all" for r in rows)
     across = any(r.nodes > 1 for r in rows)
-    return [*(WITHIN if others else ()), *(SENDS if sends else ()), *(ACROSS if across else ())]
+    kinds = (WITHIN if others else (), SENDS if sends else (), ACROSS if across else ())
+    return [*(n for kind in kinds for n in kind[:2]), *(n for kind in kinds for n in kind[2:])]
 
 
 def _factor_of_most(wrong: Floats) -> float:
@@ -258,6 +265,11 @@ def network_lines(fit: NetworkFit, rows: Sequence[CollectiveRow]) -> list[str]:
     inside, there = fit.inside
     lines = [f"90 % interval of a time: within a factor of {fit.factor:.3g} of the prediction "
              f"(cross-validated); {inside:.0%} of the held-out sizes are inside"]  # fmt: skip
+    if fit.left:
+        lines.append(
+            f"not fitted, because each parameter needs {GROUPS_A_PARAMETER} sizes: "
+            f"{', '.join(fit.left)}; measure more sizes, or choose them with --parameter"
+        )
     if fit.more_nodes is not None and there is not None:
         size = np.abs(fit.more_nodes.errors)
         lines.append(

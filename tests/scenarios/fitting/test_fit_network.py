@@ -16,7 +16,7 @@ from foretrace.scenarios.studies.fitting.catalog_entry import (
     catalog_entry_text,
     settings_before_fit,
 )
-from foretrace.scenarios.studies.fitting.collective_logs import CollectiveRow, collective_rows
+from foretrace.scenarios.studies.fitting.collective_logs import CollectiveRow, collective_logs
 from foretrace.scenarios.studies.fitting.network import MeasuredFabric, fit_network, network_lines
 from foretrace.sim.errors import ScenarioError
 
@@ -48,11 +48,14 @@ HEADER = """# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor) warmup 
 RANK = "#  Rank {0:2d} Group  0 Pid {1} on {2} device  {3} [0000:c1:00] {4}"
 
 
+def rates(size, seconds):
+    return f" {size / seconds / 1e9:7.2f} {1.5 * size / seconds / 1e9:7.2f}      0"
+
+
 def log(name, rows, ranks=4, nodes=2, gpu="NVIDIA H100 80GB HBM3"):
     listed = [RANK.format(r, 900 + r, f"host{r * nodes // ranks}", r, gpu) for r in range(ranks)]
-    rates = "    1.00    1.50      0"
-    lines = [f"{int(b):12d} {int(b) // 4:12d}     float     sum      -1 {s * 1e6:9.2f}{rates}"
-             f" {s * 2e6:9.2f}{rates}" for b, s in rows]  # fmt: skip
+    lines = [f"{int(b):12d} {int(b) // 4:12d}     float     sum      -1 {s * 1e6:9.2f}{rates(b, s)}"
+             f" {s * 2e6:9.2f}{rates(b, 2 * s)}" for b, s in rows]  # fmt: skip
     text = HEADER.format(name=name, ranks="\n".join(listed)) + "\n".join(lines)
     return text + "\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 12.3\n"
 
@@ -73,10 +76,10 @@ def times(folder, ranks, nodes, sizes):
 def test_rows_of_nccl_tests_and_rccl_tests_are_read_out_of_place(tmp_path, gpu):
     file = tmp_path / "a.log"
     file.write_text(log("all_gather", [(0, 1e-6), (1024, 2.5e-5), (2048, 3e-5)], gpu=gpu))
-    assert collective_rows([str(file)]) == [
+    assert collective_logs([str(file)]).rows == (
         CollectiveRow("all-gather", 4, 2, 1024.0, pytest.approx(2.5e-5)),
         CollectiveRow("all-gather", 4, 2, 2048.0, pytest.approx(3e-5)),
-    ]
+    )
 
 
 def test_a_log_of_2021_is_named_by_its_file():
@@ -87,7 +90,7 @@ def test_a_log_of_2021_is_named_by_its_file():
     )
     if not folder.is_dir():
         pytest.skip("set FORETRACE_DATA to the folder of public measurements")
-    rows = collective_rows([str(folder / "nccl_reducescatter.log")])
+    rows = collective_logs([str(folder / "nccl_reducescatter.log")]).rows
     assert {(r.collective, r.ranks, r.nodes) for r in rows} == {("reduce-scatter", 8, 1)}
     assert len({r.size for r in rows}) > 25
 
@@ -100,7 +103,7 @@ def test_a_benchmark_of_torch_tells_bus_bandwidths(tmp_path):
         "| payload |    busbw   |    algbw   |\n| ------: | ---------: | ---------: |\n"
         "|  32KiB |   1.44GBps |   0.82GBps |\n"
     )
-    (row,) = collective_rows([str(file)], nodes=1)
+    (row,) = collective_logs([str(file)], nodes=1).rows
     assert (row.collective, row.ranks, row.size) == ("all-reduce", 8, 32768)
     assert row.seconds == pytest.approx(1.75 * 32768 / 1.44e9)
 
@@ -131,7 +134,7 @@ def test_a_log_that_does_not_say_enough_is_refused_with_the_cure(tmp_path, text,
     file = tmp_path / "x.log"
     file.write_text(text)
     with pytest.raises(ScenarioError, match=message):
-        collective_rows([str(file)], **asked)
+        collective_logs([str(file)], **asked)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +210,7 @@ def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):
             ["simple.launch"],
             "but the cluster has fewer; raise 'nodes'",
         ),
-        ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to fit"),
+        ([("all-reduce", 4, 2)], (), "2 parameters need 10 sizes to fit"),
         (
             [("all-reduce", 4, 2)],
             ["launch_ll"],
@@ -234,3 +237,21 @@ def test_logs_and_recordings_are_not_mixed_up(cli, args, message):
     code, _, error = cli("fit", *args)
     assert code
     assert message in " ".join(error.split())
+
+
+def test_a_usual_sweep_of_26_sizes_is_fitted_by_default(tmp_path):
+    """Launch and efficiency first; what has too few sizes keeps its value and is reported."""
+    sizes = 2.0 ** np.arange(8, 34)
+    rows = tuple(
+        CollectiveRow("all-reduce", 2, 1, s, t)
+        for s, t in zip(sizes.tolist(), times(tmp_path, 2, 1, sizes).tolist(), strict=True)
+    )
+    fit, still = fit_network(MeasuredFabric(rows, machine(tmp_path)), STILL)
+    assert {"simple.launch", "simple.efficiency"} <= set(fit.found.values)
+    assert fit.left
+    assert not set(fit.left) & set(fit.found.values)
+    assert fit.found.held.median < 0.1
+    assert still == STILL
+    told = network_lines(fit, rows)[1]
+    assert told.startswith("not fitted, because each parameter needs 5 sizes: ")
+    assert all(name in told for name in fit.left)

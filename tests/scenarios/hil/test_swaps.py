@@ -169,6 +169,9 @@ def test_a_device_is_compared_with_the_whole_chain(nic, tmp_path):
 def test_the_bar_is_never_below_what_the_measurement_can_tell():
     assert accuracy_verdict(ErrorStatistic(0.02, (0.01, 0.03)), 0.01, 0.04) == ("pass", 0.06)
     assert accuracy_verdict(ErrorStatistic(0.02, (0.005, 0.03)), 0.01, 0.0)[0] == "unresolved"
+    failing = ErrorStatistic(0.9, (0.8, 1.0))
+    assert accuracy_verdict(failing, 0.15, 0.25) == ("fail", 0.3), "noise raises a bar to 30 %"
+    assert accuracy_verdict(failing, 0.15, 1.0) == ("unresolved", 0.3), "and beyond decides nothing"
     assert accuracy_verdict(ErrorStatistic(0.02, None), 0.01, float("nan"))[0] == "unresolved"
 
 
