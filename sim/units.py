@@ -124,7 +124,8 @@ def ticks(seconds: ArrayLike, tick: Seconds = PICOSECOND) -> int | NDArray[np.in
     >>> ticks(np.array([0.0, 1e-6])).tolist()
     [0, 1000000]
     """
-    scaled = np.rint(np.asarray(seconds, np.float64) * ticks_per_second(tick))
+    with np.errstate(over="ignore"):  # an infinite number of ticks is refused below
+        scaled = np.rint(np.asarray(seconds, np.float64) * ticks_per_second(tick))
     if not np.all(np.abs(scaled) < 2.0**63):
         bad = np.asarray(seconds, np.float64)[~(np.abs(scaled) < 2.0**63)].flat[0]
         raise RangeError(
