@@ -193,7 +193,9 @@ class Simulation:
         """Time at which to stop, after validation."""
         if until is None:
             return None
-        found = as_finite("until", until, ValueError, 0.0, " s, or None")
+        found = as_finite(
+            "until", until, lambda why: ValueError(f"{why}, or None for no end"), 0.0, " s"
+        )
         ticks(found, self.tick)  # raises an error for a time that does not fit
         return found
 
