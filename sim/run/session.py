@@ -586,6 +586,7 @@ class Session:
             replace(
                 found,
                 summary=one,
+                ended=0,
                 jobs=(found.jobs[k],),
                 emitted=found.emitted.of_job(k),
                 recorded=series_of_job(found.recorded, k),
@@ -613,6 +614,7 @@ class Session:
             stored=self.machine.stores.history() if holds else {},
             found_full=self._found_full(),
             items=tuple(self.items),
+            ended=int(self.machine.env.now) if "machine" in self.__dict__ else 0,
         )
 
     def _found_full(self) -> NDArray[np.int64]:
