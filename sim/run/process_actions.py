@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -135,10 +136,14 @@ class ProcessActions(Observation):
     def _components_named(self, name: str) -> list[int]:
         """Number of the component with a name, or numbers of all components of a machine."""
         as_text("name", name, self._refuse)
-        nodes = {c.node for c in self._system.components if c.node}
-        is_node = name in nodes and name not in self._system.index
-        names = self._system.select(node=name) if is_node else (name,)
-        return [self._may_touch(n) for n in names]
+        if name not in self._system.index and name in self._machines:
+            return [self._may_touch(n) for n in self._system.select(node=name)]
+        return [self._may_touch(name)]
+
+    @cached_property
+    def _machines(self) -> frozenset[str]:
+        """Names of the machines."""
+        return frozenset(c.node for c in self._system.components if c.node)
 
     def route_around(self, names: Sequence[str]) -> None:
         """Route data around some components, like a routing protocol that detected a failure.

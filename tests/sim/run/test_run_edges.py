@@ -150,3 +150,16 @@ def test_busy_time_of_a_link_is_the_same_whatever_is_kept(engine, steered, seed)
         return run(engine, Holding(), *given, keep=keep).busy["wire"]
 
     assert len({busy(keep) for keep in ("ops", "ranks", "none")}) == 1
+
+
+@ENGINES
+def test_failing_and_restoring_a_component_looks_at_no_other(engine, monkeypatch):
+    def fails(sim):
+        for _ in range(3):
+            yield sim.wait(1.0)
+            sim.fail("gpu1")
+            yield sim.settled()
+            sim.restore("gpu1")
+
+    monkeypatch.setattr(type(SYSTEM.components), "__iter__", None)
+    assert run(engine, Holding(), None, fails).makespan == 3.0
