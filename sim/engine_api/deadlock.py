@@ -111,9 +111,9 @@ def diagnose(stuck: StuckState) -> SimulationError:
         )
     waits = list(_waits_at_failed_capacities(stuck))
     if stuck.starved or waits:
-        said = [_list_ops(stuck.starved, lambda op: stuck.starved[op])] if stuck.starved else []
+        ops = [_list_ops(stuck.starved, lambda op: stuck.starved[op])] if stuck.starved else []
         cure = "raise the rate, restore the component, or cancel the op"
-        message = "; ".join([*said, *waits, cure])
+        message = "; ".join([*ops, *waits, cure])
         return SimulationError("starvation", message, tuple(sorted(stuck.starved)), every)
     in_line = {c: _owning_ops(line.waiting) for c, line in stuck.lines.items()}
     holding = {c: _owning_ops(line.holding) for c, line in stuck.lines.items()}

@@ -360,7 +360,9 @@ def check_timing(
         )
     columns = {"fixed": timing.fixed, "work": timing.work, "limit": timing.limit}
     for name, values in columns.items():
-        if values is None and name != "fixed":
+        if values is None:
+            if name == "fixed":
+                raise BackendError(f"{backend_name}: fixed is None; give one time per op, in s")
             continue
         _check_array(values, f"{backend_name}: {name}", "biuf")
         if len(values) != len(ops):
