@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..argument import as_column, as_finite, shown
+from ..argument import as_column, shown
 from ..errors import BackendError
 from ..registry import register
 from .coded import Coded
@@ -63,7 +63,7 @@ class Usage:
         """Usage in which each of ``n`` ops uses the same components."""
         one = np.atleast_1d(as_column("component", components, np.int32, _usage_error))
         indptr = np.arange(n + 1, dtype=np.int64) * len(one)
-        each = as_finite("weight", weight, _usage_error)
+        each = as_column("weight", [weight], np.float64, _usage_error)[0]
         return cls(indptr, np.tile(one, n), np.full(n * len(one), each))
 
     def __len__(self) -> int:

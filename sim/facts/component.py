@@ -121,13 +121,14 @@ class Component:
         as_finite("overhead", self.overhead, self._refuse, 0.0)
         if not (as_float(self.limit) or 0.0) > 0:
             raise self._refuse(f"limit is {shown(self.limit)}; give a rate above 0")
-        if self.max_rate is not None and not (self.rate or 0.0) <= as_finite(
-            "max_rate", self.max_rate, self._refuse
-        ):
-            raise ValueError(
-                f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
-                "give a finite max_rate of at least the rate"
-            )
+        if self.max_rate is not None:
+            top = as_float(self.max_rate)
+            if top is None or not (self.rate or 0.0) <= top < math.inf:
+                given_top = shown(self.max_rate) if top is None else f"{top:g}"
+                raise self._refuse(
+                    f"max_rate is {given_top}, and its rate {self.rate or 0.0:g}; "
+                    "give a finite max_rate of at least the rate"
+                )
         if self.capacity is not None and not is_valid_amount(self.total):
             raise ValueError(
                 f"{self.name}: capacity is {self.total!r}; give a whole number of 1 or more"

@@ -85,7 +85,6 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ValueError(f"engine is {self.engine!r}; give one of {ENGINES}")
-        as_finite("tick", self.tick, ValueError, 0.0, " s")
         ticks_per_second(self.tick)  # raises an error for an invalid tick
         as_integer("seed", self.seed, ValueError, 0)
         if self.memory is not None:
