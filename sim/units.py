@@ -17,6 +17,7 @@ from typing import Annotated, Any, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .argument import as_float, shown
 from .errors import RangeError
 
 
@@ -94,10 +95,11 @@ def ticks_per_second(tick: Seconds = PICOSECOND) -> int:
     >>> ticks_per_second(1e-9)
     1000000000
     """
-    whole = round(1 / tick) if FINEST <= tick <= 1 else 0
-    if not whole or abs(whole * tick - 1) > 1e-9:
+    length = as_float(tick) or 0.0
+    whole = round(1 / length) if FINEST <= length <= 1 else 0
+    if not whole or abs(whole * length - 1) > 1e-9:
         raise ValueError(
-            f"tick is {tick:g} s; give 1 s divided by a whole number, 1e-12 s or more: 1e-12, "
+            f"tick is {shown(tick)} s; give 1 s divided by a whole number, 1e-12 s or more: 1e-12, "
             f"1e-9, 1e-6"
         )
     return whole
@@ -124,7 +126,8 @@ def ticks(seconds: ArrayLike, tick: Seconds = PICOSECOND) -> int | NDArray[np.in
     >>> ticks(np.array([0.0, 1e-6])).tolist()
     [0, 1000000]
     """
-    scaled = np.rint(np.asarray(seconds, np.float64) * ticks_per_second(tick))
+    with np.errstate(over="ignore"):  # an infinite number of ticks is refused below
+        scaled = np.rint(np.asarray(seconds, np.float64) * ticks_per_second(tick))
     if not np.all(np.abs(scaled) < 2.0**63):
         bad = np.asarray(seconds, np.float64)[~(np.abs(scaled) < 2.0**63)].flat[0]
         raise RangeError(

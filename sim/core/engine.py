@@ -23,7 +23,7 @@ from ..engine_api.interface import (
     Numbers,
     PreparedShape,
 )
-from ..engine_api.validation import check_graph
+from ..engine_api.validation import check_graph, check_op
 from ..kernel.jit import LINKED
 from .cycles import refuse_cycle
 from .graph_release import read_and_free_graphs
@@ -111,6 +111,7 @@ class CoreEngine(SimpyLoop):
 
     def ended(self, op: int) -> simpy.Event:
         """Event that fires when an op is over, with ``"ended"``, ``"cancelled"``, ``"dropped"``."""
+        op = check_op(op, self.count)
         event = self.ends.get(op)
         if event is None:
             if self._is_over(op):

@@ -6,7 +6,7 @@ It works on plain dicts and lists, so that both engines report the same diagnosi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -109,10 +109,12 @@ def diagnose(stuck: StuckState) -> SimulationError:
         return SimulationError(
             "time overflow", f"{said}; use a coarser tick", tuple(sorted(stuck.beyond)), every
         )
-    if stuck.starved:
-        said = _list_ops(stuck.starved, lambda op: stuck.starved[op])
+    waits = list(_waits_at_failed_capacities(stuck))
+    if stuck.starved or waits:
+        ops = [_list_ops(stuck.starved, lambda op: stuck.starved[op])] if stuck.starved else []
         cure = "raise the rate, restore the component, or cancel the op"
-        return SimulationError("starvation", f"{said}; {cure}", tuple(sorted(stuck.starved)), every)
+        message = "; ".join([*ops, *waits, cure])
+        return SimulationError("starvation", message, tuple(sorted(stuck.starved)), every)
     in_line = {c: _owning_ops(line.waiting) for c, line in stuck.lines.items()}
     holding = {c: _owning_ops(line.holding) for c, line in stuck.lines.items()}
     ring = shortest_cycle(stuck.unmet, {**stuck.queues, **in_line}, {**stuck.holders, **holding})
@@ -127,6 +129,15 @@ def diagnose(stuck: StuckState) -> SimulationError:
         cure = "release what is held, or give it a larger capacity"
     roots = ring or sorted({op for ops in in_line.values() for op in ops})
     return SimulationError("deadlock", "; ".join([*why, cure]), tuple(roots), every)
+
+
+def _waits_at_failed_capacities(stuck: StuckState) -> Iterator[str]:
+    """Processes that wait in the lines of failed capacities, as texts."""
+    for c, line in sorted(stuck.lines.items()):
+        names = [share.who for share in line.waiting if line.failed and share.op < 0]
+        if names:
+            shown = ", ".join(names[:SHOWN])
+            yield f"{shown}{_more_text(len(names))} waits for failed {stuck.names[c]}"
 
 
 def _owning_ops(shares: Iterable[CapacityShare]) -> list[int]:

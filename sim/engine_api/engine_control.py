@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 from weakref import proxy
 
 import simpy
 
+from ..argument import shown
 from ..errors import SimulationError
 from .capacity_ledger import CapacityLedger, Grant
 from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
@@ -95,7 +95,7 @@ class EngineControl(SimpyAdapter):
 
     def stop(self, op: int) -> None:
         """Stop an op: remove it from its queue, slots and shared components."""
-        check_op(op, self.count)
+        op = check_op(op, self.count)
         who = self._acting_process()
         self._note_action(lambda: self._stop(op, who))
 
@@ -108,7 +108,7 @@ class EngineControl(SimpyAdapter):
         there: TimingElsewhere | None = None,
     ) -> None:
         """Let a stopped op queue again; ``there`` is its timing if it moves to other components."""
-        check_op(op, self.count)
+        op = check_op(op, self.count)
         places = self._places(op)
         if places is not None:
             check_resume(self.parts, op, places, slots, usage)
@@ -118,10 +118,10 @@ class EngineControl(SimpyAdapter):
 
     def cancel(self, ops: Sequence[int]) -> None:
         """Remove ops and all ops that depend on them."""
-        for op in ops:
-            check_op(op, self.count)
+        in_range = isinstance(ops, range) and (not ops or 0 <= ops[0] <= ops[-1] < self.count)
+        known = ops if in_range else [check_op(op, self.count) for op in ops]
         self.cancels += 1
-        self._note_action(lambda: self._cancel(ops))
+        self._note_action(lambda: self._cancel(known))
 
     def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
         """Request an amount of a capacity; the event fires after the turn that grants it."""
@@ -209,7 +209,12 @@ class EngineControl(SimpyAdapter):
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Event that fires with the losses (list of :class:`LostOp`) that were not reported yet."""
-        mine = cast(GraphHandle, graph)
+        if not isinstance(graph, GraphHandle):
+            who = self._acting_process()
+            raise SimulationError(
+                "action", f"{who}: graph is {shown(graph)}; give what submit() returned"
+            )
+        mine = graph
         if mine.lost is None or mine.lost.triggered:
             mine.lost = self.env.event()
             if mine.unreported:

@@ -148,8 +148,10 @@ def work_units(
     >>> [(int(h) << 64) + int(l) == w * 10**12 for h, l, w in zip(hi, lo, (6, 10**18 << 20))]
     [True, True]
     """
-    left = np.rint(np.ldexp(work, k))
-    if np.any(left * float(per_second) >= 2.0**127):
+    with np.errstate(over="ignore"):  # infinite work is refused below
+        left = np.rint(np.ldexp(work, k))
+        beyond = np.any(left * float(per_second) >= 2.0**127)
+    if beyond:
         row = int(np.argmax(left))
         name = row if op is None else int(op[row])
         raise BackendError(f"op {name}: work {work[row]:g} does not fit in 127 bits; split the op")
@@ -327,7 +329,8 @@ def weight_units(weight: NDArray[np.float64]) -> NDArray[np.int64]:
     >>> weight_units(np.array([1.0, 2.0**22, 1e-13, np.nan])).tolist()
     [1099511627776, 0, 0, 0]
     """
-    units = np.rint(np.asarray(weight, np.float64) * ONE)
+    with np.errstate(over="ignore"):  # an infinite weight is out of range
+        units = np.rint(np.asarray(weight, np.float64) * ONE)
     return np.where((units >= 1) & (units < MOST_WEIGHT), units, 0).astype(np.int64)
 
 
@@ -344,7 +347,8 @@ def _rate_limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np
     """Convert rate limits to rate units, capped below 2^62."""
     finite = np.isfinite(limit)
     units = np.full(len(limit), NO_LIMIT, np.int64)
-    exact = np.rint(np.ldexp(limit[finite], k[finite]))
+    with np.errstate(over="ignore"):  # it is capped
+        exact = np.rint(np.ldexp(limit[finite], k[finite]))
     units[finite] = np.minimum(exact, np.nextafter(2.0**62, 0)).astype(np.int64)
     return units
 

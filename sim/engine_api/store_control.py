@@ -16,6 +16,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from ..argument import as_column, shown
 from ..errors import SimulationError
 from .capacity_ledger import CapacityLedger
 from .interface import ComponentTable
@@ -220,9 +221,14 @@ class StoreControl:
 
         Empty if another process took the entry in this turn.
         """
-        parts = np.array(sizes, np.int64)
-        if not len(parts) or parts.min() < 1:
-            raise self._error(component, key, f"is split into {sizes!r}; give sizes of 1 or more")
+
+        def refuse(_: str = "") -> SimulationError:
+            why = f"is split into {shown(sizes)}; give sizes of 1 or more"
+            return self._error(component, key, why)
+
+        parts = np.atleast_1d(as_column("sizes", sizes, np.int64, refuse))
+        if parts.ndim > 1 or not np.ndim(sizes) or not len(parts) or parts.min() < 1:
+            raise refuse()
         answer = self.of(component).split(self._actor(), key, parts)
         if answer == OTHER_SIZE:
             raise self._size_error(component, key, sum(parts.tolist()))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..argument import as_integer, shown
 from ..errors import UNBOUNDED, BackendError, GraphError, SimulationError
 from .interface import (
     MAX_TICK,
@@ -330,16 +331,23 @@ def _component_name(parts: ComponentTable, component: int) -> str:
     return parts.names[component]
 
 
-def check_op(op: int, count: int) -> None:
-    """Raise an error if an op id was never submitted.
+def check_op(op: int, count: int) -> int:
+    """Id of an op as an integer; raise an error if it was never submitted.
 
     Raises
     ------
     GraphError
         Of kind ``unknown op``.
     """
-    if not 0 <= op < count:
-        raise GraphError("unknown op", f"op {op} does not exist; ops are 0 to {count - 1}", (op,))
+    if type(op) is int and 0 <= op < count:
+        return op
+
+    def refuse(_: str) -> GraphError:
+        known = f"ops are 0 to {count - 1}" if count else "submit a graph first"
+        ops = (op,) if isinstance(op, int) else ()
+        return GraphError("unknown op", f"op {shown(op)} does not exist; {known}", ops)
+
+    return as_integer("op", op, refuse, 0, count - 1)
 
 
 def check_resume(
@@ -452,15 +460,20 @@ def check_reaches(
         Of kind ``action``.
     """
     name = _component_name(parts, component)
+    if not isinstance(what, str) or what not in ("queue", "held", "flows"):
+        raise SimulationError(
+            "action", f"{name}: {shown(what)} is unknown; give queue, held or flows"
+        )
     has = parts.rate if what == "flows" else parts.slots
-    if what not in ("queue", "held", "flows"):
-        raise SimulationError("action", f"{name}: {what!r} is unknown; give queue, held or flows")
     if has[component] < 0 and (what == "flows" or parts.capacity_of(component) < 0):
         raise SimulationError(
             "action", f"{name}: it has no {what}; name another component, or another quantity"
         )
     if at_least is None and at_most is None:
         raise SimulationError("action", f"{name}: give at_least or at_most")
+    for bound, value in (("at_least", at_least), ("at_most", at_most)):
+        if value is not None:
+            as_integer(bound, value, lambda why: SimulationError("action", f"{name}: {why}"))
 
 
 def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:

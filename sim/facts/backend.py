@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..argument import as_column, shown
 from ..errors import BackendError
 from ..registry import register
 from .coded import Coded
@@ -53,16 +54,17 @@ class Usage:
         np.cumsum([len(r) for r in rows], out=indptr[1:])
         return cls(
             indptr,
-            np.array([c for r in rows for c in r], np.int32),
-            np.array([w for r in rows for w in r.values()], np.float64),
+            as_column("component", [c for r in rows for c in r], np.int32, _usage_error),
+            as_column("weight", [w for r in rows for w in r.values()], np.float64, _usage_error),
         )
 
     @classmethod
     def repeated(cls, components: ArrayLike, n: int, weight: float = 1.0) -> Usage:
         """Usage in which each of ``n`` ops uses the same components."""
-        one = np.atleast_1d(np.asarray(components, np.int32))
+        one = np.atleast_1d(as_column("component", components, np.int32, _usage_error))
         indptr = np.arange(n + 1, dtype=np.int64) * len(one)
-        return cls(indptr, np.tile(one, n), np.full(n * len(one), weight))
+        each = as_column("weight", [weight], np.float64, _usage_error)[0]
+        return cls(indptr, np.tile(one, n), np.full(n * len(one), each))
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -104,9 +106,9 @@ class Holds:
         component, amount, until = zip(*whole, strict=True) if whole else ((), (), ())
         return cls(
             indptr,
-            np.array(component, np.int32),
-            np.array(amount) if amount else np.empty(0, np.int64),
-            np.array(until, np.int32),
+            as_column("component", list(component), np.int32, _holds_error),
+            _amounts(list(amount)),
+            as_column("until", list(until), np.int32, _holds_error),
         )
 
     def __len__(self) -> int:
@@ -195,10 +197,10 @@ class Timing:
     ) -> Timing:
         """Timing from arrays, lists or scalars; a scalar applies to all ops."""
 
-        def column(values: ArrayLike | None) -> NDArray[np.float64] | None:
-            return None if values is None else np.atleast_1d(np.asarray(values, np.float64))
+        def given(what: str, values: ArrayLike) -> NDArray[np.float64]:
+            return np.atleast_1d(as_column(what, values, np.float64, _timing_error))
 
-        seconds = np.atleast_1d(np.asarray(fixed, np.float64))
+        seconds = given("fixed", fixed)
 
         def coded(value: C | Coded[C] | None) -> Coded[C] | None:
             if value is None or isinstance(value, Coded):
@@ -207,9 +209,9 @@ class Timing:
 
         return cls(
             seconds,
-            column(work),
+            None if work is None else given("work", work),
             usage,
-            column(limit),
+            None if limit is None else given("limit", limit),
             coded(spread),
             coded(source or None),
             holds,
@@ -357,27 +359,30 @@ def check_timing(
             "Timing.of(seconds), with one value per op"
         )
     columns = {"fixed": timing.fixed, "work": timing.work, "limit": timing.limit}
-    for name, column in columns.items():
-        if column is None:
+    for name, values in columns.items():
+        if values is None:
+            if name == "fixed":
+                raise BackendError(f"{backend_name}: fixed is None; give one time per op, in s")
             continue
-        if len(column) != len(ops):
+        _check_array(values, f"{backend_name}: {name}", "biuf")
+        if len(values) != len(ops):
             raise BackendError(
-                f"{backend_name}: {name} has {len(column)} values for {len(ops)} ops; return one "
+                f"{backend_name}: {name} has {len(values)} values for {len(ops)} ops; return one "
                 f"per op"
             )
-        bad = np.flatnonzero(~((column >= 0) & (np.isfinite(column) | (name == "limit"))))
+        bad = np.flatnonzero(~((values >= 0) & (np.isfinite(values) | (name == "limit"))))
         if len(bad):
             row = int(bad[0])
             what = ops.signature_text(row) or ops.kind_names[row]
             must = "be >= 0" if name == "limit" else "be finite and >= 0"
             op = row if rows is None else int(rows[row])
             raise BackendError(
-                f"{backend_name}: {name} of op {op} ({what}) is {column[row]}; it must {must}"
+                f"{backend_name}: {name} of op {op} ({what}) is {values[row]}; it must {must}"
             )
     if timing.usage is not None:
         _check_usage(timing.usage, ops, backend_name)
     if timing.holds is not None:
-        _check_holds(timing.holds, len(ops), backend_name)
+        _check_holds(timing.holds, ops, backend_name)
     for name, coded in (
         ("spread", timing.spread),
         ("source", timing.source),
@@ -437,7 +442,62 @@ def _check_codes(column: Coded[Any], n: int, name: str, backend_name: str) -> No
         )
 
 
+def _usage_error(why: str) -> BackendError:
+    return BackendError(f"usage: {why}")
+
+
+def _holds_error(why: str) -> BackendError:
+    return BackendError(f"holds: {why}")
+
+
+def _amounts(amounts: list[int]) -> NDArray[np.int64]:
+    """Amounts as a column; fractions stay, so that the error names the backend."""
+    floats = any(isinstance(amount, float) for amount in amounts)
+    return as_column("amount", amounts, np.float64 if floats else np.int64, _holds_error)
+
+
+def _timing_error(why: str) -> BackendError:
+    return BackendError(f"timing: {why}")
+
+
+def _check_array(values: object, what: str, kinds: str) -> None:
+    """Raise an error for what is not an array of one dimension, of these kinds of numbers."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in kinds:
+        return
+    wanted = "numbers" if "f" in kinds else "whole numbers"
+    kind = f"{values.ndim}-d {values.dtype}" if isinstance(values, np.ndarray) else shown(values)
+    raise BackendError(f"{what} is {kind}; give {wanted}, as a NumPy array of 1 dimension")
+
+
+def _check_csr(table: Usage | Holds, columns: str, what: str) -> None:
+    """Raise an error for a table in CSR form whose rows and entries do not fit together."""
+    _check_array(table.indptr, f"{what}.indptr", "iu")
+    for name in columns.split():
+        _check_array(getattr(table, name), f"{what}.{name}", "biuf" if name == "weight" else "iu")
+        entries, ends = len(getattr(table, name)), table.indptr
+        if ends[:1].tolist() != [0] or ends[-1] != entries or np.any(np.diff(ends) < 0):
+            raise BackendError(
+                f"{what}.indptr is {shown(ends.tolist())}; begin with 0, do not descend, and end "
+                f"with {entries}, the number of entries of {name}"
+            )
+
+
+def _check_components(component: NDArray[np.int32], what: str, ops: Ops) -> None:
+    """Raise an error for a component that the system of these ops does not have."""
+    if ops.at is None:
+        return
+    count = len(ops.at.system.components)
+    strange = component[(component < 0) | (component >= count)]
+    if len(strange):
+        raise BackendError(
+            f"{what} names component {strange[0]}; the system has components 0 to {count - 1}"
+        )
+
+
 def _check_usage(usage: Usage, ops: Ops, backend_name: str) -> None:
+    if not isinstance(usage, Usage):
+        raise BackendError(f"{backend_name}: usage is {shown(usage)}; return a Usage, or None")
+    _check_csr(usage, "component weight", f"{backend_name}: usage")
     if len(usage) != len(ops):
         raise BackendError(
             f"{backend_name}: usage has {len(usage)} rows for {len(ops)} ops; return one per op"
@@ -446,15 +506,7 @@ def _check_usage(usage: Usage, ops: Ops, backend_name: str) -> None:
         raise BackendError(
             f"{backend_name}: a usage weight is not above 0, or infinite; give a finite one above 0"
         )
-    if ops.at is None:
-        return
-    count = len(ops.at.system.components)
-    strange = usage.component[(usage.component < 0) | (usage.component >= count)]
-    if len(strange):
-        raise BackendError(
-            f"{backend_name}: usage names component {strange[0]}; the system has components 0 to "
-            f"{count - 1}"
-        )
+    _check_components(usage.component, f"{backend_name}: usage", ops)
 
 
 def check_spread(spread: Spread, backend_name: str) -> None:
@@ -467,6 +519,7 @@ def check_spread(spread: Spread, backend_name: str) -> None:
     """
     for name in ("step", "op", "start"):
         factors = getattr(spread, name)
+        _check_array(factors, f"{backend_name}: spread.{name}", "biuf")
         bad = factors[~((factors >= 0) & (factors < MOST_FACTOR))]
         if len(bad):
             raise BackendError(
@@ -486,15 +539,16 @@ def check_spread(spread: Spread, backend_name: str) -> None:
         )
 
 
-def _check_holds(holds: Holds, n: int, backend_name: str) -> None:
-    """Raise an error for holds of a wrong length, amount or ``until`` row."""
+def _check_holds(holds: Holds, ops: Ops, backend_name: str) -> None:
+    """Raise an error for holds of a wrong length, component, amount or ``until`` row."""
+    if not isinstance(holds, Holds):
+        raise BackendError(f"{backend_name}: holds is {shown(holds)}; return a Holds, or None")
+    n, what = len(ops), f"{backend_name}: holds"
+    _check_csr(holds, "component amount until", what)
+    _check_components(holds.component, what, ops)
     if len(holds) != n:
         raise BackendError(
             f"{backend_name}: holds has {len(holds)} rows for {n} ops; return one per op"
-        )
-    if holds.amount.dtype.kind not in "iu":
-        raise BackendError(
-            f"{backend_name}: amounts to hold are {holds.amount.dtype}; give whole numbers"
         )
     op = np.repeat(np.arange(n), np.diff(holds.indptr))
     bad = np.flatnonzero((holds.until < -1) | (holds.until >= n) | (holds.until == op))

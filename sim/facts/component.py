@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from ..argument import MOST_INT32, as_finite, as_float, as_integer, shown
 from ..units import Seconds
 from .eviction.store import Store, is_valid_amount
 from .waiting_room import Queue
@@ -108,29 +109,48 @@ class Component:
             raise ValueError(
                 f"{self.name}: give slots, a rate or a capacity, not {' and '.join(given)}"
             )
-        if self.slots is not None and self.slots < 1:
-            raise ValueError(f"{self.name}: slots is {self.slots}; give at least 1")
+        if self.slots is not None:
+            as_integer("slots", self.slots, self._refuse, 1, MOST_INT32)
         if self.queue is not None and self.slots is None:
             raise ValueError(
                 f"{self.name}: has a queue, but no slots; give it slots, or leave the queue out"
             )
-        if self.rate is not None and not 0 <= self.rate < math.inf:
-            raise ValueError(f"{self.name}: rate is {self.rate}; give a finite rate of 0 or more")
-        if self.max_rate is not None and not (self.rate or 0.0) <= self.max_rate < math.inf:
-            raise ValueError(
-                f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
-                "give a finite max_rate of at least the rate"
-            )
+        if self.rate is not None:
+            as_finite("rate", self.rate, self._refuse, 0.0)
+        as_finite("latency", self.latency, self._refuse, 0.0)
+        as_finite("overhead", self.overhead, self._refuse, 0.0)
+        if not (as_float(self.limit) or 0.0) > 0:
+            raise self._refuse(f"limit is {shown(self.limit)}; give a rate above 0")
+        if self.max_rate is not None:
+            top = as_float(self.max_rate)
+            if top is None or not (self.rate or 0.0) <= top < math.inf:
+                given_top = shown(self.max_rate) if top is None else f"{top:g}"
+                raise self._refuse(
+                    f"max_rate is {given_top}, and its rate {self.rate or 0.0:g}; "
+                    "give a finite max_rate of at least the rate"
+                )
         if self.capacity is not None and not is_valid_amount(self.total):
             raise ValueError(
                 f"{self.name}: capacity is {self.total!r}; give a whole number of 1 or more"
             )
 
+    def _refuse(self, why: str) -> ValueError:
+        return ValueError(f"{self.name}: {why}")
+
     def renamed(self, name: str, **facts: Any) -> Component:
         """Copy of the component with another name and other fields (node, pool, rail, role …).
 
-        The copy is not validated again, which saves time on machines with many equal parts.
+        The copy is validated again if other fields than those of the location change.
 
+        Raises
+        ------
+        ValueError
+            A number is out of range.
+        TypeError
+            A component has no such field.
+
+        Examples
+        --------
         >>> first = Component("node0.gpu0", "gpu", location=Location("node0"))
         >>> other = first.renamed("node1.gpu0", node="node1")
         >>> other.name, other.kind, other.node
@@ -147,6 +167,11 @@ class Component:
                 take("part", was.part),
             )
         made.__dict__.update(self.__dict__, name=name, **facts)
+        if facts.keys() - {"location"}:
+            if len(made.__dict__) > len(self.__dict__):
+                new = ", ".join(made.__dict__.keys() - self.__dict__.keys())
+                raise TypeError(f"{name}: a component has no field {new}; see its parameters")
+            made.__post_init__()
         return made
 
     @property

@@ -8,14 +8,16 @@ the other, a process awaits one and submits the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf, nan
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..argument import MOST_INT32, as_finite, as_float, as_integer, as_text, shown
 from ..errors import GraphError
 from .csr import Csr
 from .flat_graph import FlatGraph, Participants, concatenate_blocks
@@ -69,6 +71,8 @@ class OpTexts:
         return tuple(self._signatures)
 
 
+LEAST_INT32 = -(2**31)
+LAST_RANK = MOST_INT32 - 1  # the number of ranks is one more
 LAST_PERIOD = int(np.iinfo(DTYPES["period"][0]).max)
 
 
@@ -230,16 +234,15 @@ class Builder:
         Raises
         ------
         GraphError
-            The period is out of range.
+            A number is of another type or out of range.
         """
         row = len(self._rows)
-        if not -1 <= period <= LAST_PERIOD:
-            raise GraphError(
-                "period",
-                f"op {row}: period is {period}; give 0 to {LAST_PERIOD}, or -1 for no period",
-                (row,),
-            )
-        self._edges += [(int(a), row, 0) for a in after]
+        self._check_numbers(kind, rank, stream, period, peer)
+        self._check_amounts(flop, bytes, duration, release)
+        for what, value in (("name", name), ("signature", signature)):
+            if not isinstance(value, str):
+                as_text(what, value, self._refuse(what))
+        self._edges += [(a, row, 0) for a in self._rows_of(after)]
         label = label or (Label(name) if name else None)
         self._rows.append(
             {
@@ -276,8 +279,10 @@ class Builder:
         Raises
         ------
         GraphError
-            It has no members, or its period is out of range.
+            It has no members, or a number is of another type or out of range.
         """
+        if not isinstance(members, Sequence) or not all(isinstance(m, tuple) for m in members):
+            raise self._refuse("members")(f"members is {shown(members)}; give a list of Member")
         if not members:
             raise GraphError(
                 "collective", f"op {len(self._rows)}: has no members; give at least one"
@@ -297,12 +302,58 @@ class Builder:
             release=release,
         )
         self._further[row] = further
-        for k, member in enumerate(further, 1):
-            self._edges += [(int(a), row, k) for a in member.after]
+        for k, member in enumerate(map(Member._make, further), 1):
+            self._check_numbers(Kind.COLLECTIVE, member.rank, member.stream, period, -1, row)
+            self._edges += [(a, row, k) for a in self._rows_of(member.after, row)]
         return row
+
+    def _refuse(self, kind: str, row: int | None = None) -> Callable[[str], GraphError]:
+        """Function that makes the error of a wrong number of an op; by default the next one."""
+        op = len(self._rows) if row is None else row
+        return lambda why: GraphError(kind, f"{self.name!r} op {op}: {why}", (op,))
+
+    def _check_numbers(
+        self, kind: Kind, rank: int, stream: int, period: int, peer: int, row: int | None = None
+    ) -> None:
+        """Raise an error for a kind, rank, stream, period or peer that an op cannot have."""
+        if not isinstance(kind, Kind):
+            refuse, last = self._refuse("kind", row), len(Kind) - 1
+            Kind(as_integer("kind", kind, refuse, 0, last))
+        as_integer("rank", rank, self._refuse("rank", row), 0, LAST_RANK)
+        as_integer("stream", stream, self._refuse("stream", row), LEAST_INT32, MOST_INT32)
+        as_integer("peer", peer, self._refuse("peer", row), -1, LAST_RANK)
+        refuse = self._refuse("period", row)
+        try:
+            as_integer("period", period, refuse, -1, LAST_PERIOD)
+        except GraphError:
+            raise refuse(
+                f"period is {shown(period)}; give 0 to {LAST_PERIOD}, or -1 for no period"
+            ) from None
+
+    def _check_amounts(self, flop: float, bytes: float, duration: float, release: float) -> None:
+        """Raise an error for work or a time that an op cannot have; NaN is an unknown one."""
+        for what, value in (("flop", flop), ("bytes", bytes), ("duration", duration)):
+            found = nan if value is None else as_float(value)
+            if found is None or found < 0 or found == inf:
+                raise self._refuse(what)(
+                    f"{what} is {shown(value)}; give a finite number, 0 or more, or NaN if it is "
+                    "unknown"
+                )
+        as_finite("release", release, self._refuse("release"), 0.0, " s")
+
+    def _rows_of(self, after: Iterable[int], row: int | None = None) -> list[int]:
+        """Rows of the ops that an op waits for."""
+        refuse = self._refuse("unknown op", row)
+        if isinstance(after, str | bytes) or not isinstance(after, Iterable):
+            raise refuse(f"after is {shown(after)}; give a list of rows")
+        return [as_integer("after", a, refuse, LEAST_INT32, MOST_INT32) for a in after]
 
     def set_stream_kind(self, rank: int, stream: int, kind: str) -> None:
         """Set the kind of a stream: ``host``, ``compute``, ``copy`` or ``network``."""
+        refuse = self._refuse("stream")
+        as_integer("rank", rank, refuse, 0, LAST_RANK)
+        as_integer("stream", stream, refuse, LEAST_INT32, MOST_INT32)
+        as_text("kind", kind, refuse)
         self._streams[rank, stream] = kind
 
     def graph(self, **facts: object) -> Graph:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..argument import as_column
 from ..errors import BackendError
 from .csr import Csr
 from .kind import OUR_KINDS, kind_names
@@ -92,15 +93,16 @@ class Ops:
         Raises
         ------
         TypeError
-            A name is not a column, or columns have different lengths.
+            A name is not a column, columns have different lengths, or a value is no number of the
+            column's type.
         """
         unknown = columns.keys() - DTYPES.keys()
         if unknown:
             raise TypeError(f"no columns are named {sorted(unknown)}; they are {list(DTYPES)}")
         n = max((np.size(c) for c in columns.values() if np.ndim(c)), default=1)
         made: dict[str, Any] = {}
-        for name, (dtype, default) in DTYPES.items():
-            values = np.asarray(columns.get(name, default), dtype)
+        for name, (_, default) in DTYPES.items():
+            values = _checked(name, columns.get(name, default))
             if values.ndim and len(values) != n:
                 raise TypeError(
                     f"column {name!r} has {len(values)} rows, others have {n}; give all the same "
@@ -157,7 +159,7 @@ class Ops:
         [3, 3]
         """
         made: dict[str, Any] = {
-            name: np.ascontiguousarray(np.broadcast_to(np.asarray(c, DTYPES[name][0]), len(self)))
+            name: np.ascontiguousarray(np.broadcast_to(_checked(name, c), len(self)))
             for name, c in columns.items()
         }
         return replace(self, **made)
@@ -211,6 +213,11 @@ class Ops:
             n: np.concatenate([getattr(t, n) for t in tables]) for n in DTYPES if n != "signature"
         }
         return Ops.of(**columns, signature=np.concatenate(moved), signatures=tuple(texts))
+
+
+def _checked(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Values of a column in its type."""
+    return as_column(f"column {name!r}", values, DTYPES[name][0], TypeError)
 
 
 def require(ops: Ops, *columns: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, SupportsIndex, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..argument import shown
 from ..errors import GraphError
 from ..units import Seconds
 from .component import CORE as CORE
@@ -256,6 +257,10 @@ class System:
         GraphError
             There is no such component; the message names the nearest.
         """
+        if not isinstance(name, str):
+            raise GraphError(
+                "unknown component", f"{shown(name)} is not the name of a component; give a text"
+            )
         if name not in self.index:
             near = difflib.get_close_matches(name, self.index, 1)
             hint = (

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import index
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..argument import as_column, as_float, as_integer, shown
 from ..engine_api.interface import EngineGraph, Numbers, PreparedShape
 from ..errors import GraphError
 from ..facts.backend import Holds, Spread, Timing, Usage
@@ -203,15 +203,16 @@ class Prepared:
         """
         if way is None:
             return self
-        found = self._chosen.get(way)
+        found = self._chosen.get(way) if type(way) is int else None
         if found is None:
-            number, count = index(way), len(self._ways)
-            if not 0 <= number < count:
-                known = f"ways are 0 to {count - 1}" if count else "it has no ways"
-                raise GraphError(
-                    "way",
-                    f"{self!r}: way {number} does not exist; {known}: list it in prepare(ways=)",
-                )
+            count = len(self._ways)
+            known = f"ways are 0 to {count - 1}" if count else "it has no ways"
+
+            def refuse(_: str) -> GraphError:
+                what = f"way {shown(way)} does not exist; {known}: list it in prepare(ways=)"
+                return GraphError("way", f"{self!r}: {what}")
+
+            number = as_integer("way", way, refuse, 0, count - 1)
             found = self._chosen[number] = self._ways[number]()
         return found
 
@@ -333,23 +334,31 @@ class Prepared:
         """Rows and their new values, after validation."""
         n = len(self)
         if isinstance(values, Mapping):
-            items = [(int(row), float(value)) for row, value in values.items()]
+            items = [self._checked_item(row, value) for row, value in values.items()]
         else:
-            if len(values) != n:
-                raise GraphError(
-                    "numbers", f"{self!r}: {len(values)} values for {n} ops; give one per op"
-                )
-            items = [(i, v) for i, v in enumerate(np.asarray(values, float).tolist()) if v == v]
+            given = np.atleast_1d(as_column("values", values, np.float64, self._refuse))
+            if given.shape != (n,):
+                raise self._refuse(f"{len(given)} values for {n} ops; give one per op")
+            items = [(i, v) for i, v in enumerate(given.tolist()) if v == v]
         for row, value in items:
             if not 0 <= row < n:
-                raise GraphError(
-                    "numbers", f"{self!r}: op {row} does not exist; ops are 0 to {n - 1}"
-                )
+                raise self._refuse(f"op {row} does not exist; ops are 0 to {n - 1}")
             if not 0 <= value < np.inf:
-                raise GraphError(
-                    "numbers", f"{self!r}: op {row}: value is {value}; give a number >= 0"
-                )
+                raise self._refuse(f"op {row}: value is {value}; give a number >= 0")
         return items
+
+    def _checked_item(self, row: int, value: float) -> tuple[int, float]:
+        """Row and its new value, as numbers."""
+        if type(row) is int and type(value) is float:
+            return row, value
+        number = as_integer("row", row, self._refuse)
+        found = as_float(value)
+        if found is None:
+            raise self._refuse(f"op {number}: value is {shown(value)}; give a number >= 0")
+        return number, found
+
+    def _refuse(self, why: str) -> GraphError:
+        return GraphError("numbers", f"{self!r}: {why}")
 
     def _time_changed_rows(self, changed: Mapping[int, Pair]) -> dict[int, KeptTiming]:
         """Timings of rows; backends are called only for new combinations of flop and bytes."""

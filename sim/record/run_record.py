@@ -86,6 +86,8 @@ class RunRecord:
     copies : (ranks,) array or None
         Number of ranks that each rank represents, itself included, if identical ranks were run
         once; 0 for ranks without rows. None if each rank represents itself.
+    ended : int
+        Tick at which the run ended.
     """
 
     system: System
@@ -111,6 +113,7 @@ class RunRecord:
     by_job: tuple[Self, ...] = field(default=(), repr=False)
     whole: Self | None = field(default=None, repr=False)
     copies: NDArray[np.int64] | None = field(default=None, repr=False)
+    ended: int = 0
 
     def rows(self, job: int) -> NDArray[np.int64]:
         """Ids of the ops of one job, given by its number."""
@@ -269,7 +272,9 @@ class RunRecord:
     # ``aggregates``.
     @property
     def makespan_ticks(self) -> int:
-        """Last end minus first release, in ticks."""
+        """Last end minus first release, in ticks; of a run without ops, its length."""
+        if not self.count:
+            return 0 if self.whole else self.ended
         if self.written is None:
             return self.aggregates.last - self.aggregates.first
         return max(int(self.columns.end.max(initial=0)) - self.first_release, 0)
@@ -281,5 +286,5 @@ class RunRecord:
 
     @property
     def makespan(self) -> Seconds:
-        """Last end minus first release, in s."""
+        """Last end minus first release, in s; of a run without ops, its length."""
         return float(seconds(self.makespan_ticks, self.tick))

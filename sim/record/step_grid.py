@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..argument import as_integer, as_mapping, shown
 from ..errors import GraphError
 from ..facts.graph import Graph
 
@@ -52,10 +53,11 @@ class StepGrid:
         if not callable(build):
             raise TypeError(f"a grid: build is a {type(build).__name__}; give a function")
         self.build, self.name = build, str(getattr(build, "__name__", "graph"))
+        as_mapping("axes", axes, self._error, "a name to numbers")
         if not 1 <= len(axes) <= MOST_AXES:
             raise self._error(f"has {len(axes)} axes; give 1 to {MOST_AXES}")
         self.axes = {name: self._coordinates(name, axis) for name, axis in axes.items()}
-        self.points = points
+        self.points = None if points is None else as_integer("points", points, self._error)
         if points is not None and not len(self) <= points <= MOST_ROWS:
             raise self._error(
                 f"points is {points}; give {len(self):,}, as many as the axes have, up to "
@@ -104,8 +106,14 @@ class StepGrid:
         names = tuple(self.axes)
         if isinstance(at, Mapping):
             if at.keys() != self.axes.keys():
-                raise self._error(f"at= names {', '.join(at)}; name {', '.join(names)}")
+                raise self._error(f"at= names {', '.join(map(str, at))}; name {', '.join(names)}")
             at = [at[name] for name in names]
+        if (
+            not isinstance(at, Sequence | np.ndarray)
+            or isinstance(at, str | bytes)
+            or not np.ndim(at)
+        ):
+            raise self._error(f"at= is {shown(at)}; give a number for {', '.join(names)} each")
         if len(at) != len(names):
             raise self._error(f"at= has {len(at)} numbers; give one for {', '.join(names)} each")
         return tuple(self._number(name, number) for name, number in zip(names, at, strict=True))
@@ -139,7 +147,10 @@ class StepGrid:
             )
 
     def _coordinates(self, name: str, axis: ArrayLike) -> NDArray[np.int64]:
-        values = np.atleast_1d(np.asarray(axis))
+        try:
+            values = np.atleast_1d(np.asarray(axis))
+        except ValueError:  # rows of several lengths
+            raise self._error(f"axis {name} is {shown(axis)}; give a list of integers") from None
         if not values.size:
             raise self._error(f"axis {name} has no numbers; give 1 or more")
         if values.ndim > 1 or values.dtype.kind not in "iu":

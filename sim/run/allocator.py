@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import simpy
 
+from ..argument import as_integer, as_names, shown
 from ..errors import SimulationError
 from .process_actions import ProcessActions
 
@@ -34,9 +35,9 @@ class Allocator:
     """
 
     def __init__(self, sim: ProcessActions, pool: Sequence[str]):
-        for name in pool:
+        self.pool = as_names("pool", pool, self._refuse)
+        for name in self.pool:
             sim.system.number(name)
-        self.pool = tuple(pool)
         self._sim = sim
         self._taken: set[str] = set()
         self._waiting: list[tuple[simpy.Event, int]] = []
@@ -57,12 +58,13 @@ class Allocator:
         SimulationError
             The pool has fewer components.
         """
-        if not 1 <= count <= len(self.pool):
-            raise SimulationError(
-                "action",
-                f"allocator: {count} components requested, but the pool has {len(self.pool)}; "
-                f"request 1 to {len(self.pool)}",
-            )
+
+        def refuse(_: str) -> SimulationError:
+            most = len(self.pool)
+            why = f"{shown(count)} components requested, but the pool has {most}; "
+            return self._refuse(f"{why}request 1 to {most}")
+
+        count = as_integer("count", count, refuse, 1, len(self.pool))
         event = simpy.Event(self._sim.env)
         self._waiting.append((event, count))
         self.serve()
@@ -75,6 +77,10 @@ class Allocator:
         self._waiting = [(event, count) for event, count in self._waiting if event is not request]
         self.serve()
 
+    @staticmethod
+    def _refuse(why: str) -> SimulationError:
+        return SimulationError("action", f"allocator: {why}")
+
     def put(self, names: Iterable[str]) -> None:
         """Return components to the pool.
 
@@ -83,7 +89,7 @@ class Allocator:
         SimulationError
             A component was not handed out.
         """
-        for name in names:
+        for name in as_names("names", names, self._refuse):
             if name not in self._taken:
                 raise SimulationError(
                     "action",

@@ -13,6 +13,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 import simpy
 
+from ..argument import as_finite, as_mapping, as_names, as_text, shown
 from ..errors import SimulationError
 from ..facts.system import System
 from ..units import Seconds
@@ -71,10 +72,17 @@ class Job:
         on: Mapping[str, Sequence[str]] | None = None,
         arrives: Seconds = 0.0,
     ):
-        if not 0 <= arrives < float("inf"):
-            raise ValueError(f"job {name!r}: arrives is {arrives}; give 0 s or a later time")
-        self.name, self.workload, self.arrives = name, workload, arrives
-        self.on = {pool: tuple(names) for pool, names in (on or {}).items()}
+        as_text("name of a job", name, ValueError)
+
+        def refuse(why: str) -> ValueError:
+            return ValueError(f"job {name!r}: {why}")
+
+        if not isinstance(workload, Workload):
+            raise refuse(f"workload is {shown(workload)}; give an object of a subclass of Workload")
+        self.name, self.workload = name, workload
+        self.arrives = as_finite("arrives", arrives, refuse, 0.0, " s")
+        pools = as_mapping("on", {} if on is None else on, refuse, "a pool to names")
+        self.on = {pool: as_names(f"pool {pool!r}", given, refuse) for pool, given in pools.items()}
         self._life: JobProgress | None = None
 
     def __repr__(self) -> str:
@@ -128,6 +136,7 @@ class Job:
 
     def random_key(self, name: str) -> tuple[int, int, int, int]:
         """Keys of random draws: the run's seed, replica, job and a purpose name, as integers."""
+        as_text("name", name, lambda why: SimulationError("action", f"job {self.name}: {why}"))
         seed, replica = self._under_way.seed
         return seed, replica, zlib.crc32(self.name.encode()), zlib.crc32(name.encode())
 

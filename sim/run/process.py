@@ -6,18 +6,18 @@ commands are applied in the engine's next turn (``docs/semantics.md``, section 5
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from operator import index
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from ..argument import as_column, as_finite, as_integer, as_names, as_text, shown
 from ..engine_api.interface import Submitted
 from ..engine_api.mailbox import Mailbox
-from ..errors import SimulationError
-from ..facts.graph import Graph
+from ..facts.graph import LAST_RANK, Graph
 from ..facts.way import Way
 from ..record.item_table import ItemTable
 from ..record.prepared import Prepared, Values
@@ -154,6 +154,8 @@ class Running(ProcessActions):
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
         """Start further processes of this job."""
+        if not isinstance(processes, Iterable) or not all(map(callable, processes := [*processes])):
+            raise self._refuse(f"processes is {shown(processes)}; give a list of processes")
         return self._job.start(processes)
 
     @property
@@ -163,9 +165,8 @@ class Running(ProcessActions):
 
     def wait(self, time: Seconds) -> simpy.Event:
         """Event that fires after a time in s."""
-        if time < 0:
-            raise SimulationError("action", f"{self._who}: waits {time:g} s; wait 0 s or longer")
-        return self.env.timeout(ticks(time, self._run.tick))
+        seconds = as_finite("time to wait", time, self._refuse, 0.0, " s")
+        return self.env.timeout(ticks(seconds, self._run.tick))
 
     def open(self) -> bool:
         """True if some op of this job has neither ended nor been cancelled.
@@ -221,7 +222,17 @@ class Running(ProcessActions):
         >>> [round(value, 6) for _, _, value in simulation.run(None, serving).metrics]
         [0.001, 0.003]
         """
-        return self._run.prepare(graph, self._job, gpus, rank, ways)
+        chosen = None if gpus is None else as_names("gpus", gpus, self._refuse)
+        if not isinstance(ways, Iterable):
+            raise self._refuse(f"ways is {shown(ways)}; give a list of Way")
+        return self._run.prepare(graph, self._job, chosen, self._rank(rank, graph), tuple(ways))
+
+    def _rank(self, rank: int | None, graph: Graph | Prepared | StepGrid) -> int | None:
+        """Number of a graph's rank 0, after validation."""
+        if rank is None:
+            return None
+        last = LAST_RANK - (graph.ranks if isinstance(graph, Graph) else 0)
+        return as_integer("rank", rank, self._refuse, 0, last)
 
     def submit(
         self,
@@ -256,6 +267,9 @@ class Running(ProcessActions):
             op times are interpolated; outside of it, backends are asked.
         """
         self._check_may_act("submit a graph")
+        if key is not None:
+            key = as_integer("key", key, self._refuse)
+        rank = self._rank(rank, graph)
         return self._run.submit(
             graph, self._job, self._who, rank=rank, key=key, flop=flop, bytes=bytes, way=way, at=at
         )
@@ -279,6 +293,8 @@ class Running(ProcessActions):
             Further processes of the new job.
         """
         self._check_may_act("launch a job")
+        if not isinstance(processes, Iterable) or not all(map(callable, processes := [*processes])):
+            raise self._refuse(f"processes is {shown(processes)}; give a list of processes")
         return self._job.launch(Job(name, workload, on), processes)
 
     def emit(self, metric: str, value: float, unit: str = "") -> None:
@@ -289,7 +305,8 @@ class Running(ProcessActions):
         unit : str
             Unit of the metric, if its workload does not declare one.
         """
-        self._run.emissions.add(self._job.number, metric, int(self.env.now), float(value), unit)
+        found = self._value_of("metric", metric, value)
+        self._run.emissions.add(self._job.number, metric, int(self.env.now), found, unit)
 
     def record(self, series: str, value: float, unit: str = "") -> None:
         """Append a value to a time series of this job, such as the length of a queue.
@@ -314,12 +331,25 @@ class Running(ProcessActions):
         >>> run.series["queue"].time.tolist(), run.series["queue"].final.tolist()
         ([0.0, 1.0, 2.0], [3.0, 8.0, 5.0])
         """
-        self._run.series.record(self._job.number, series, int(self.env.now), float(value), unit)
+        found = self._value_of("series", series, value)
+        self._run.series.record(self._job.number, series, int(self.env.now), found, unit)
+
+    def _value_of(self, what: str, name: str, value: float) -> float:
+        """Value of a metric or series, which must be finite."""
+        if type(name) is str and name and type(value) is float and isfinite(value):
+            return value
+        as_text(what, name, self._refuse)
+        return as_finite(f"value of the {what} {name!r}", value, self._refuse)
 
     def emit_many(self, metric: str, values: NDArray[np.float64], unit: str = "") -> None:
         """Record many values of a metric of this job at the current time."""
+        as_text("metric", metric, self._refuse)
+        what = f"value of the metric {metric!r}"
+        values = np.atleast_1d(as_column(what, values, np.float64, self._refuse))
         if not len(values):  # a metric without values does not exist
             return
+        if not np.all(np.isfinite(values)):
+            as_finite(what, float(values[~np.isfinite(values)].flat[0]), self._refuse)
         emissions, job = self._run.emissions, self._job.number
         if unit:
             emissions.units.declare(job, metric, unit)
@@ -328,10 +358,14 @@ class Running(ProcessActions):
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Call a function when the run ends, before its results are collected."""
+        if not callable(call):
+            raise self._refuse(f"call is {shown(call)}; give a function")
         self._run.closing.append(call)
 
     def add_items(self, table: ItemTable) -> None:
         """Add the table of a stream of items to the results of the run."""
+        if not isinstance(table, ItemTable):
+            raise self._refuse(f"table is {shown(table)}; give an ItemTable")
         self._run.items.append(table)
 
     @property
@@ -351,14 +385,9 @@ class Running(ProcessActions):
 
     def count(self, counter: str, by: int = 1) -> None:
         """Add to a counter of this job; its total is emitted as a metric when the run ends."""
-        try:
-            whole = index(by)
-        except TypeError:
-            raise SimulationError(
-                "action",
-                f"{self._who}: adds {by!r} to the counter {counter!r}; give a whole number",
-            ) from None
-        self._run.counters.add(self._job.number, counter, whole)
+        as_text("counter", counter, self._refuse)
+        number = as_integer(f"what is added to the counter {counter!r}", by, self._refuse)
+        self._run.counters.add(self._job.number, counter, number)
 
     def mailbox(self, name: str) -> Mailbox:
         """Mailbox of this job, through which its processes send each other messages.
@@ -378,4 +407,5 @@ class Running(ProcessActions):
         >>> Simulation(System((), ()), {}, engine="reference").run(None, asks, works).metrics
         (('got', 1.0, 7.0),)
         """
+        as_text("mailbox", name, self._refuse)
         return self._run.machine.mail.box(self._job.number, name)

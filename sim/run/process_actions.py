@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from operator import index
-from typing import Any, SupportsIndex, cast
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
+from ..argument import as_finite, as_integer, as_mapping, as_names, as_text, shown
 from ..engine_api.capacity_ledger import Grant
 from ..engine_api.interface import OVER, Submitted
 from ..engine_api.lowering import rate_units, weight_units, why_weight_refused
-from ..errors import SimulationError
+from ..engine_api.simpy_adapter import GraphHandle
+from ..errors import GraphError, SimulationError
 from .observation import Observation
 from .run_interface import AllocatorInterface, RunInterface
 from .store_handle import StoreHandle
@@ -58,9 +60,7 @@ class ProcessActions(Observation):
             amounts when it ends
         """
         return self._machine.acquire(
-            self._may_touch(name),
-            _integer_amount(name, amount),
-            self._owner if owner is None else owner,
+            self._may_touch(name), _integer_amount(name, amount), self._owner_number(owner)
         )
 
     def take(self, name: str, amount: int, owner: int | None = None) -> bool:
@@ -69,18 +69,18 @@ class ProcessActions(Observation):
         It fails if too little is free, or if anyone waits for the capacity.
         """
         return self._machine.take(
-            self._may_touch(name),
-            _integer_amount(name, amount),
-            self._owner if owner is None else owner,
+            self._may_touch(name), _integer_amount(name, amount), self._owner_number(owner)
         )
 
     def release(self, name: str, amount: int, owner: int | None = None) -> None:
         """Release an amount of a capacity, at most what its owner holds."""
         self._machine.release(
-            self._may_touch(name),
-            _integer_amount(name, amount),
-            self._owner if owner is None else owner,
+            self._may_touch(name), _integer_amount(name, amount), self._owner_number(owner)
         )
+
+    def _owner_number(self, owner: int | None) -> int:
+        """Number of an owner; by default the job's."""
+        return self._owner if owner is None else as_integer("owner", owner, self._refuse)
 
     def store(self, name: str) -> StoreHandle:
         """Store of a component: its named, sized entries, to hold, release and observe.
@@ -95,7 +95,7 @@ class ProcessActions(Observation):
     def release_all(self, owner: int) -> None:
         """Release all amounts and entries that an owner holds, and withdraw its requests."""
         self._check_may_act("release what an owner holds")
-        self._machine.release_all(owner)
+        self._machine.release_all(as_integer("owner", owner, self._refuse))
 
     def set_rate(self, name: str, rate: float) -> None:
         """Change the rate of a component, in its unit per second; flows keep their progress."""
@@ -103,13 +103,14 @@ class ProcessActions(Observation):
         part = self._system.components[c]
         if part.rate is None:
             raise SimulationError("action", f"{name}: has no rate to set; fail() it instead")
-        if not 0 <= rate <= part.top:
+        found = as_finite("rate", rate, lambda why: SimulationError("action", f"{name}: {why}"))
+        if not 0 <= found <= part.top:
             raise SimulationError(
                 "action",
-                f"{name}: rate is {rate:g} {part.unit}/s; it must be between 0 and its max_rate "
+                f"{name}: rate is {found:g} {part.unit}/s; it must be between 0 and its max_rate "
                 f"{part.top:g}",
             )
-        units = rate_units(rate, self._run.scale[part.unit])
+        units = rate_units(found, self._run.scale[part.unit])
         self._machine.set_rate(c, units)
         self._run.rate_log.append((int(self.env.now), c, units))
 
@@ -134,10 +135,15 @@ class ProcessActions(Observation):
 
     def _components_named(self, name: str) -> list[int]:
         """Number of the component with a name, or numbers of all components of a machine."""
-        nodes = {c.node for c in self._system.components if c.node}
-        is_node = name in nodes and name not in self._system.index
-        names = self._system.select(node=name) if is_node else (name,)
-        return [self._may_touch(n) for n in names]
+        as_text("name", name, self._refuse)
+        if name not in self._system.index and name in self._machines:
+            return [self._may_touch(n) for n in self._system.select(node=name)]
+        return [self._may_touch(name)]
+
+    @cached_property
+    def _machines(self) -> frozenset[str]:
+        """Names of the machines."""
+        return frozenset(c.node for c in self._system.components if c.node)
 
     def route_around(self, names: Sequence[str]) -> None:
         """Route data around some components, like a routing protocol that detected a failure.
@@ -150,12 +156,12 @@ class ProcessActions(Observation):
         GraphError
             No other route exists around a component.
         """
-        down = {self._may_touch(name) for name in names}
+        down = {self._may_touch(name) for name in self._names(names)}
         self._run.relocations.set_avoided(self._run.relocations.down | down)
 
     def route_over_again(self, names: Sequence[str]) -> None:
         """Route data over components again that :meth:`route_around` avoided."""
-        up = {self._may_touch(name) for name in names}
+        up = {self._may_touch(name) for name in self._names(names)}
         self._run.relocations.set_avoided(self._run.relocations.down - up)
 
     def stop(self, op: int) -> None:
@@ -186,15 +192,20 @@ class ProcessActions(Observation):
         self._check_may_act("resume an op")
         if slots is not None and instead is not None:
             raise TypeError("resume() takes either slots or instead; leave one out")
+        if not isinstance(keep, bool | np.bool_):
+            raise self._refuse(f"keep is {shown(keep)}; give True or False")
         number = self._system.number
-        to = None if slots is None else [number(name) for name in slots]
-        gpus = None if instead is None else {number(a): number(b) for a, b in instead.items()}
-        uses = (
-            None
-            if usage is None
-            else {number(c): _fixed_point_weight(c, w) for c, w in usage.items()}
-        )
-        ops = [int(op)] if isinstance(op, SupportsIndex) else list(op)
+        to = None if slots is None else [number(name) for name in self._names(slots, "slots")]
+        gpus = uses = None
+        if instead is not None:
+            pairs = as_mapping(
+                "instead", instead, self._refuse, "a GPU to the GPU that replaces it"
+            )
+            gpus = {number(a): number(b) for a, b in pairs.items()}
+        if usage is not None:
+            pairs = as_mapping("usage", usage, self._refuse, "a component to a weight")
+            uses = {number(c): _fixed_point_weight(c, w) for c, w in pairs.items()}
+        ops = self._op_ids(op)
         stays = to is None and gpus is None
         going = [] if stays else [one for one in ops if not self._is_over(one)]
         moved = self._run.relocations.move(going, to, gpus)
@@ -202,16 +213,35 @@ class ProcessActions(Observation):
             where, there = moved.get(one, (None, None))
             self._machine.resume(one, keep, where, uses, there)
 
+    def _op_ids(self, op: int | Sequence[int]) -> list[int]:
+        """Ids of one or several ops."""
+        refuse, last = self._unknown_op, self._machine.count - 1
+        one = not isinstance(op, Iterable) or isinstance(op, str | bytes | Mapping)
+        one = one or (isinstance(op, np.ndarray) and not op.ndim)
+        given = [op] if one else list(op)  # type: ignore[arg-type]
+        return [as_integer("op", one, refuse, 0, last) for one in given]
+
+    def _unknown_op(self, why: str) -> GraphError:
+        return GraphError("unknown op", f"{self._who}: {why}")
+
     def _is_over(self, op: int) -> bool:
         return self._machine.state(op) in OVER
 
     def cancel(self, what: int | Submitted) -> None:
         """Remove an op or all ops of a graph, with all ops that depend on them."""
         self._check_may_act("cancel an op")
-        if isinstance(what, SupportsIndex):
-            self._machine.cancel([int(what)])
-        else:
+        if isinstance(what, GraphHandle):
             self._machine.cancel(range(what.first, what.first + what.count))
+            return
+        most = self._machine.count - 1
+        refuse = self._unknown_op
+        self._machine.cancel([as_integer("what is cancelled", what, refuse, 0, most)])
+
+    def _refuse(self, why: str) -> SimulationError:
+        return SimulationError("action", f"{self._who}: {why}")
+
+    def _names(self, given: Sequence[str], what: str = "names") -> tuple[str, ...]:
+        return as_names(what, given, self._refuse)
 
     def _check_may_act(self, what: str) -> None:
         """Raise an error if the process declared that it only observes (``touches = ()``)."""
@@ -243,9 +273,10 @@ class ProcessActions(Observation):
 
 def _fixed_point_weight(name: str, weight: float) -> int:
     """Weight of a usage in units of 2^-40."""
-    units = int(weight_units(np.array(weight)))
+    found = as_finite(f"weight on {name}", weight, lambda why: SimulationError("action", why))
+    units = int(weight_units(np.array(found)))
     if not units:
-        raise SimulationError("action", why_weight_refused(name, weight))
+        raise SimulationError("action", why_weight_refused(name, found))
     return units
 
 
@@ -257,9 +288,4 @@ def _integer_amount(name: str, amount: int) -> int:
     SimulationError
         It is not an integer.
     """
-    try:
-        return index(amount)
-    except TypeError:
-        raise SimulationError(
-            "action", f"{name}: amount is {amount!r}; give a whole number"
-        ) from None
+    return as_integer("amount", amount, lambda why: SimulationError("action", f"{name}: {why}"))

@@ -201,7 +201,7 @@ class Relocations:
             run, rows, places = runs[k], [], []
             for op in own:
                 row = op - run.first
-                now = self.moved[op].place if op in self.moved else original_place(run, row)
+                now = self._place_now(run, row)
                 if instead is not None:
                     then = place_on_other_gpus(run, row, now, instead, system)
                 else:
@@ -219,7 +219,7 @@ class Relocations:
         runs = self.run.runs
         run = runs[bisect_right(runs, op, key=lambda run: run.first) - 1]
         row = op - run.first
-        now = self.moved[op].place if op in self.moved else original_place(run, row)
+        now = self._place_now(run, row)
         then = place_in_slots(run, row, now, (component,), self.run.system)
         _, there = self._time_moves(run, [row], [then])[op]
         assert there is not None  # noqa: S101
@@ -239,6 +239,8 @@ class Relocations:
         before : previous timing of each row of the graph; an op with the same timing does not move
         """
         timing, kinds = self.timing, run.graph.ops.kind
+        chosen = set(rows)
+        rows, places = self._with_rows_held_for(run, rows, places)
         at = np.array(rows, np.int64)
         component = np.array([p.component for p in places], np.int32)
         members = Csr.of(
@@ -259,6 +261,8 @@ class Relocations:
         drawn = self.draws.draw(there, run.draw_key)
         found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
+            if row not in chosen:
+                continue
             if before and self._is_unaffected(run.first + row, one, before[row]):
                 continue
             if not one.online:
@@ -272,6 +276,26 @@ class Relocations:
             self.unsettled.add(run.first + row)
             found[run.first + row] = one.place.slots, asks or _engine_timing(drawn, row)
         return found
+
+    def _with_rows_held_for(
+        self, run: SubmittedRun, rows: Sequence[int], places: Sequence[OpPlace]
+    ) -> tuple[Sequence[int], Sequence[OpPlace]]:
+        """Rows to time together with moved ones, and their locations.
+
+        These are all rows of the graph if a moved op holds an amount until another op ends, since a
+        backend can name only a row of its table.
+        """
+        claims = run.lowered.claims
+        if not np.any(claims.until[np.isin(claims.op, rows)] >= 0):
+            return rows, places
+        there = dict(zip(rows, places, strict=True))
+        every = range(len(run))
+        return every, [there[row] if row in there else self._place_now(run, row) for row in every]
+
+    def _place_now(self, run: SubmittedRun, row: int) -> OpPlace:
+        """Location of an op: where it was moved last, or its original one."""
+        moved = self.moved.get(run.first + row)
+        return original_place(run, row) if moved is None else moved.place
 
     def _is_unaffected(self, op: int, moved: MovedOp, before: RowTiming) -> bool:
         """True if a change of routes does not affect an op."""

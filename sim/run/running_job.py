@@ -11,10 +11,12 @@ from typing import Any, Protocol, cast
 
 import simpy
 
+from ..argument import as_finite
 from ..engine_api.interface import Submitted
 from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.sampling import MAIN
+from ..units import ticks
 from .job import Job
 from .losses import Lost, loss_event
 from .policies.compiled_process import CompiledProcess
@@ -110,8 +112,12 @@ class RunningJob:
             self._begin(processes)
         until = self.job.workload.until
         if until is not None:
-            self._timer = self.session.machine.env.timeout(self.session.ticks(until))
+            until = as_finite("until of its workload", until, self._refuse, 0.0, " s")
+            self._timer = self.session.machine.env.timeout(ticks(until, self.session.tick))
             cast(list[Any], self._timer.callbacks).append(lambda _: self.stop())
+
+    def _refuse(self, why: str) -> SimulationError:
+        return SimulationError("action", f"job {self.name}: {why}")
 
     @cached_property
     def holds(self) -> Mapping[str, int]:

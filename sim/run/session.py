@@ -13,6 +13,7 @@ import simpy
 from numpy.typing import NDArray
 
 from ..analysis.streaming_sums import merge_job_aggregates
+from ..argument import as_names, shown
 from ..engine_api.capacity_ledger import ProcessHoldHistory
 from ..engine_api.driven_policy import FixedShape, GridShapes
 from ..engine_api.engine_control import EngineControl
@@ -291,6 +292,8 @@ class Session:
             A way has too few GPUs, or names a component or route that does not exist.
         """
         job, grid = job or self.main, None
+        if not isinstance(graph, Graph | StepGrid):
+            raise TypeError(f"prepare: graph is {shown(graph)}; give a Graph or a StepGrid")
         if isinstance(graph, StepGrid):
             grid = graph
             graph = grid.graph_at([int(axis[0]) for axis in grid.axes.values()])
@@ -311,7 +314,10 @@ class Session:
 
     def _check_way(self, way: Way, graph: Graph) -> Pins | None:
         """Routes that a way chooses, None for none, after validation of the way."""
+        if not isinstance(way, Way):
+            raise GraphError("way", f"{graph.name!r}: way is {shown(way)}; give a Way")
         if way.gpus is not None:
+            as_names("gpus", way.gpus, lambda why: GraphError("way", f"{way}: {why}"))
             if len(way.gpus) < graph.ranks:
                 raise GraphError(
                     "way",
@@ -415,6 +421,10 @@ class Session:
                 "action",
                 f"{who}: submits a graph for job {job.name}, which was stopped; start "
                 "its processes with sim.start(), so that they stop with the job",
+            )
+        if not isinstance(graph, Graph | Prepared):
+            raise TypeError(
+                f"{who}: graph is {shown(graph)}; give a Graph, or what prepare() returned"
             )
         self.held.make_room(who, len(graph))
         if isinstance(graph, Prepared):
@@ -576,6 +586,7 @@ class Session:
             replace(
                 found,
                 summary=one,
+                ended=0,
                 jobs=(found.jobs[k],),
                 emitted=found.emitted.of_job(k),
                 recorded=series_of_job(found.recorded, k),
@@ -603,6 +614,7 @@ class Session:
             stored=self.machine.stores.history() if holds else {},
             found_full=self._found_full(),
             items=tuple(self.items),
+            ended=int(self.machine.env.now) if "machine" in self.__dict__ else 0,
         )
 
     def _found_full(self) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ..argument import as_finite, as_integer
 from ..engine_api.interface import ComponentTable
 from ..engine_api.lowering import component_table, scale_exponents_by_unit
 from ..engine_api.medium_api import Medium
@@ -18,7 +19,7 @@ from ..facts.sampling import MAIN
 from ..facts.system import System
 from ..record.aggregates import KEEP
 from ..record.binding import Bindings, bind, map_backends
-from ..units import PICOSECOND, Bytes, Seconds, ticks_per_second
+from ..units import PICOSECOND, Bytes, Seconds, ticks, ticks_per_second
 from .job import Job
 from .process import Process
 from .result import Result
@@ -85,6 +86,9 @@ class Simulation:
         if self.engine not in ENGINES:
             raise ValueError(f"engine is {self.engine!r}; give one of {ENGINES}")
         ticks_per_second(self.tick)  # raises an error for an invalid tick
+        as_integer("seed", self.seed, ValueError, 0)
+        if self.memory is not None:
+            as_finite("memory", self.memory, ValueError, 0.0, " B")
 
     @cached_property
     def bound(self) -> Bindings:
@@ -171,6 +175,7 @@ class Simulation:
             processes do not fit into ``memory``.
         """
         _check_keep(keep)
+        replica, until = _checked_replica(replica), self._checked_until(until)
         session = Session(self, replica, keep)
         for job in _jobs_of_work(work):
             session.add_job(job)
@@ -182,6 +187,16 @@ class Simulation:
             )
             return session.run_jobs(processes, until, keep, repeat)
         return run_graph(session, graph, keep, lambda: self.run(work, replica=replica, keep="ops"))
+
+    def _checked_until(self, until: Seconds | None) -> Seconds | None:
+        """Time at which to stop, after validation."""
+        if until is None:
+            return None
+        found = as_finite(
+            "until", until, lambda why: ValueError(f"{why}, or None for no end"), 0.0, " s"
+        )
+        ticks(found, self.tick)  # raises an error for a time that does not fit
+        return found
 
     def _run_window(
         self, work: Work, processes: Sequence[Process], replica: int | None, window: RowWindow
@@ -196,6 +211,7 @@ class Simulation:
         self, work: Work, *processes: Process, count: int, keep: str | None = None
     ) -> list[Result]:
         """Results of ``count`` independent random draws of a run; draw k is ``run(replica=k)``."""
+        as_integer("count", count, ValueError, 0)
         run = self.draws(work, *processes, keep=keep)
         return [run(k) for k in range(count)]
 
@@ -212,12 +228,17 @@ class Simulation:
         timed_graph = Session(self, None).time_graph(work)
 
         def run(replica: int) -> Result:
-            session = Session(self, replica)
+            session = Session(self, _checked_replica(replica))
             run_timed(session, timed_graph, session.main)
             kept = detail_by_size(keep, work)
             return session.finish(kept, lambda: self.run(work, replica=replica, keep="ops"))
 
         return run
+
+
+def _checked_replica(replica: int | None) -> int | None:
+    """Number of a replica, after validation."""
+    return None if replica is None else as_integer("replica", replica, ValueError, 0)
 
 
 def _check_keep(keep: str | None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..argument import shown
 from ..engine_api.store_control import StoreControl
 from ..engine_api.store_interface import PARTS, StoreCounts
 from ..errors import SimulationError
@@ -130,6 +131,8 @@ class StoreHandle:
     def longest_prefix(self, keys: Sequence[Key] | NDArray[np.int64]) -> int:
         """Number of leading keys whose entries are present."""
         if not (isinstance(keys, np.ndarray) and keys.dtype == np.int64):
+            if not isinstance(keys, Iterable) or isinstance(keys, str | bytes):
+                raise self._error(f"keys is {shown(keys)}; give a list of keys")
             keys = np.array([self._number(key) for key in keys], np.int64)
         return self._stores.longest_prefix(self._component, np.ascontiguousarray(keys))
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...argument import as_column, as_finite, as_float, as_integer, shown
 from ...units import Seconds, ticks, ticks_per_second
 
 TABLE, PACED, POISSON, ON_OFF = range(4)
@@ -66,16 +67,19 @@ class ArrivalProcess:
 
     def __init__(self, gap: Seconds, count: int | None = None, duration: Seconds | None = None):
         _require_positive(self, "the time between items", gap)
-        if count is not None and (not isinstance(count, (int, np.integer)) or count < 0):
-            raise ValueError(f"{self._name}: count is {count!r}; give a whole number, 0 or more")
-        if duration is not None and not 0 <= duration < float("inf"):
-            raise ValueError(f"{self._name}: duration is {duration!r}; give 0 s or more")
+        if count is not None:
+            as_integer("count", count, self._refuse, 0)
+        if duration is not None:
+            as_finite("duration", duration, self._refuse, 0.0, " s")
         self.gap, self.count, self.duration = gap, count, duration
         self.on = self.off = 0.0
 
     @property
     def _name(self) -> str:
         return type(self).__name__
+
+    def _refuse(self, why: str) -> ValueError:
+        return ValueError(f"{self._name}: {why}")
 
     def table(self, tick: Seconds) -> ArrivalTable:
         """Arrivals in ticks.
@@ -176,7 +180,7 @@ class GivenArrivals:
     """
 
     def __init__(self, at: ArrayLike, *columns: ArrayLike):
-        self.at = np.asarray(at, np.float64).reshape(-1)
+        self.at = as_column("at", at, np.float64, _given_error).reshape(-1)
         if len(columns) > MOST_COLUMNS:
             raise ValueError(
                 f"GivenArrivals: has {len(columns)} columns; give at most {MOST_COLUMNS}, and keep "
@@ -238,6 +242,11 @@ def _no_rows() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
 
 
+def _given_error(why: str) -> ValueError:
+    return ValueError(f"GivenArrivals: {why}")
+
+
 def _require_positive(of: object, what: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{type(of).__name__}: {what} is {value!r}; give more than 0")
+    found = as_float(value)
+    if found is None or not 0 < found < float("inf"):
+        raise ValueError(f"{type(of).__name__}: {what} is {shown(value)}; give more than 0")
