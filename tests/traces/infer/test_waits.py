@@ -211,3 +211,19 @@ def test_steps_of_two_optimizers_are_one_iteration(script, tmp_path, replay):
     end, period = replay(graph)[1] / US, graph.ops.period
     assert sorted(set(period.tolist())) == [-1, 0, 1]
     assert [end[period == p].max() for p in (0, 1)] == pytest.approx([104, 208])
+
+
+@pytest.mark.parametrize("gpu", [2.0, 1.0, 0.9, 0.5])
+def test_the_pause_of_a_second_thread_that_launches_hides_no_step(script, tmp_path, replay, gpu):
+    """It pauses until the main thread has worked in the next step, however long the step is."""
+    s = script()
+    for number, ts in ((1, 0), (2, 1000)):
+        s.step(number, ts, 1000)
+        s.op("aten::mm", ts + 10, 40)
+        s.launch(ts + 20, ts + 60, 500)
+        s.op("aten::mm", ts + 70, 40, tid=2)
+        s.launch(ts + 80, ts + 560, 200, tid=2)
+        s.op("aten::item", ts + 120, 800)
+        s.call("cudaDeviceSynchronize", ts + 130, 680)
+    found = ending(s.read(tmp_path).graph(), replay, gpu=gpu)
+    assert found == pytest.approx(2 * (300 + 700 * gpu), abs=1)  # the host waits for all GPU work

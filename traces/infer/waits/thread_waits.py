@@ -2,7 +2,7 @@
 
 The profiler records no such wait. A thread that resumes after a pause, during which another thread
 worked, is assumed to have waited for it if the other thread then paused. So the two never work at
-the same time.
+the same time. Other threads that launch GPU work are assumed to wait for the main thread only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from ...column_table import Ints
 from ...event_columns import Event
 from ..events.cpu_segments import CutPoints, WaitSpans
+from ..events.device_use import is_launch
 from ..events.rank_trace import RankTrace
 
 
@@ -56,18 +57,18 @@ def union_of_spans(start: Ints, end: Ints) -> BusySpans:
 
 
 def thread_waits(events: RankTrace) -> ThreadWaits:
-    """Find the waits between the main thread and autograd's threads."""
+    """Find the waits between the main thread, autograd's threads, and others that launch work."""
     engine = np.unique(events.lane_of_event[events.is_autograd_operator])
+    launching = np.unique(events.lane_of_event[is_launch(events, all_kinds=True)])
     main = busy_spans(events, 0)
     waits = []
-    for lane in engine[engine > 0].tolist():
+    for lane in np.union1d(engine, launching).tolist():
         other = busy_spans(events, lane)
-        if not len(main.start) or not len(other.start):
+        if lane <= 0 or not len(main.start) or not len(other.start):
             continue
-        waits += [
-            _waits_between_threads(0, main, lane, other),
-            _waits_between_threads(lane, other, 0, main),
-        ]
+        waits.append(_waits_between_threads(lane, other, 0, main))
+        if lane in engine:
+            waits.append(_waits_between_threads(0, main, lane, other))
     if not waits:
         empty = np.empty(0, np.int64)
         return ThreadWaits(WaitSpans(empty, empty, empty), CutPoints(empty, empty))
