@@ -9,7 +9,7 @@ durations reproduce the recorded schedule. ``facts`` of the graph report the fra
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import translate
 from typing import NamedTuple
@@ -36,7 +36,7 @@ from .missing_ranks import fill_missing_ranks
 from .op_texts import flop_and_bytes, label_numbers, signature_numbers
 from .ranks.rank_assembly import rank_graph
 from .ranks.rank_graph import NEVER, RankGraph
-from .trace_facts import trace_facts
+from .trace_facts import TraceFacts, trace_facts
 from .untimed import without_times
 
 HOST_TIME = ("work", "wait", "poll", "unknown")
@@ -55,10 +55,17 @@ def infer_graph(
     allow_lost: bool = False,
 ) -> Graph:
     """Infer the dependency graph of a trace; see :meth:`Trace.graph`."""
-    if told := trace_facts(trace).refusal(allow_lost):
-        raise TraceError(told)
+    facts = _accepted_facts(trace, allow_lost)
     graphs = _infer_rank_graphs(trace, missing_ranks, serialise, periods, communication)
-    return join_ranks(trace, graphs, missing_ranks)
+    return join_ranks(trace, graphs, missing_ranks, facts)
+
+
+def _accepted_facts(trace: RecordedEvents, allow_lost: bool) -> TraceFacts:
+    """Facts on a recording; an error if it cannot be replayed because of them."""
+    facts = trace_facts(trace)
+    if told := facts.refusal(allow_lost):
+        raise TraceError(told)
+    return facts
 
 
 class GraphWithOperators(NamedTuple):
@@ -88,13 +95,12 @@ def graph_with_texts_of(
     Ops, dependencies and times are those of ``infer_graph(trace)``. Labels, signatures, flop and
     bytes follow from the names and operands that the events have in ``texts_from``.
     """
-    if told := trace_facts(trace).refusal(allow_lost):
-        raise TraceError(told)
+    facts = _accepted_facts(trace, allow_lost)
     graphs = [
         replace(g, events=g.events.with_texts_of(texts_from))
         for g in _infer_rank_graphs(trace, missing_ranks, serialise, None, communication)
     ]
-    join = _rank_join(trace, graphs, missing_ranks)
+    join = _rank_join(trace, graphs, missing_ranks, facts)
     return GraphWithOperators(join.graph(), join.operators())
 
 
@@ -113,7 +119,9 @@ def _infer_rank_graphs(
     return [_infer_rank_graph(one, wanted, serialise) for one in traces]
 
 
-def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: str) -> Graph:
+def join_ranks(
+    trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: str, facts: TraceFacts
+) -> Graph:
     """Join the graphs of all recorded ranks into one graph.
 
     Raises
@@ -122,7 +130,7 @@ def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: st
         Ranks have different steps, collectives that do not match, clocks that do not agree, or wait
         for each other in a cycle.
     """
-    graph = _rank_join(trace, graphs, missing_ranks).graph()
+    graph = _rank_join(trace, graphs, missing_ranks, facts).graph()
     if not len(graph):
         raise TraceError(
             f"{trace.processes[0].file or 'the trace'}: holds no operator and no GPU work of a "
@@ -131,11 +139,13 @@ def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: st
     return graph if trace.timed else without_times(graph)
 
 
-def _rank_join(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: str) -> _RankJoin:
+def _rank_join(
+    trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: str, facts: TraceFacts
+) -> _RankJoin:
     _refuse_different_steps(graphs)
     graphs = fill_missing_ranks(trace, graphs, missing_ranks)
     matches = match_collectives(graphs)
-    return _RankJoin(trace, graphs, matches, clock_offsets(graphs, matches))
+    return _RankJoin(trace, graphs, matches, clock_offsets(graphs, matches), facts.sentences())
 
 
 def _refuse_unused_communication(traces: list[RankTrace], communication: Iterable[str]) -> None:
@@ -210,7 +220,9 @@ class _RankJoin:
         graphs: list[RankGraph],
         matches: list[MatchedCollective],
         clock: ClockOffsets,
+        recording: Sequence[str],
     ):
+        self.recording = " ".join(recording)
         self.trace, self.graphs, self.matches, self.clock = trace, graphs, matches, clock
         counts = [len(g.kind) for g in graphs]
         self.base = np.concatenate([[0], np.cumsum(counts)])
@@ -407,13 +419,8 @@ class _RankJoin:
             "step_times": [
                 (g.steps.recorded / self.trace.resolution).tolist() for g in self.graphs
             ],
-            **self._recording_facts(),
+            **({RECORDING: self.recording} if self.recording else {}),
         }
-
-    def _recording_facts(self) -> dict[str, object]:
-        """What of the recording is lost, unread or guessed, as sentences; {} for a good one."""
-        told = trace_facts(self.trace).sentences()
-        return {RECORDING: " ".join(told)} if told else {}
 
 
 def _operator_rows(g: RankGraph) -> Ints:

@@ -149,9 +149,9 @@ def info_and_graph(trace: RecordedEvents) -> tuple[TraceInfo, Graph | None]:
     steps_of_first = graphs[0].steps
     common = [n for n in steps_of_first.number if all(n in g.steps.number for g in graphs)]
     at = [steps_of_first.number.index(n) for n in common]
-    graph, refused = _joined_graph_or_reason(trace, graphs)
-    facts: Mapping[str, Any] = graph.facts if graph else {}
     recording = trace_facts(trace)
+    graph, refused = _joined_graph_or_reason(trace, graphs, recording)
+    facts: Mapping[str, Any] = graph.facts if graph else {}
     ts = trace.events["ts"]
     first = trace.processes[0]
     told = TraceInfo(
@@ -213,11 +213,11 @@ def _unlinked_reason(graphs: list[RankGraph]) -> str:
 
 
 def _joined_graph_or_reason(
-    trace: RecordedEvents, graphs: list[RankGraph]
+    trace: RecordedEvents, graphs: list[RankGraph], recording: TraceFacts
 ) -> tuple[Graph | None, str]:
     """Graph of all ranks and "", or None and the reason why there is no graph."""
     try:
-        return join_ranks(trace, graphs, "recorded_waits"), ""
+        return join_ranks(trace, graphs, "recorded_waits", recording), ""
     except TraceError as e:
         return None, str(e)
 
