@@ -70,7 +70,7 @@ class Blame:
 
     @cached_property
     def ticks(self) -> dict[str, int]:
-        """Ticks by charged component, largest first; they sum exactly to the makespan."""
+        """Ticks by charged component, largest first; with ops, they sum exactly to the makespan."""
         found: dict[str, int] = {}
         for c in self.path:
             found[c.who] = found.get(c.who, 0) + c.end - c.start
@@ -176,7 +176,12 @@ class _CriticalPathWalk:
         self.by = ""  # the process that submitted the op last looked at
 
     def path(self) -> list[Charge]:
-        """Charges of the critical path, first to last, with ops numbered as in the job's result."""
+        """Charges of the critical path, first to last, with ops numbered as in the job's result.
+
+        A run without ops has none.
+        """
+        if not len(self.columns.end):
+            return []
         found = self._walk_critical_path()
         if self.rows is None:
             return found

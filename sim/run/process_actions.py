@@ -273,7 +273,7 @@ class ProcessActions(Observation):
 
 def _fixed_point_weight(name: str, weight: float) -> int:
     """Weight of a usage in units of 2^-40."""
-    found = as_finite(f"weight on {name}", weight, lambda why: SimulationError("action", why))
+    found = as_finite(f"the weight on {name}", weight, lambda why: SimulationError("action", why))
     units = int(weight_units(np.array(found)))
     if not units:
         raise SimulationError("action", why_weight_refused(name, found))

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -410,10 +411,12 @@ def test_x11_a_tick_is_an_integer_fraction_of_a_second(tick):
 
 @ENGINES
 def test_x12_former_python_errors_name_the_op_or_component(engine):
-    build = Builder("g")
-    build.op(Kind.COMPUTE, rank=-1)
-    with pytest.raises(GraphError, match="'g' op 0: is on rank -1; give a rank of 0"):
-        run(engine, sized(1.0), build.graph())
+    with pytest.raises(GraphError, match="'g' op 0: rank is -1; give a whole number between 0"):
+        Builder("g").op(Kind.COMPUTE, rank=-1)
+    block = graph(1, Kind.COMPUTE).explicit
+    below = replace(block, ops=block.ops.replace(rank=np.full(1, -1, np.int32)))
+    with pytest.raises(GraphError, match="op 0: is on rank -1; give a rank of 0"):
+        run(engine, sized(1.0), Graph("g", (below,)))
 
     def weighs_nothing(sim):
         sim.stop(0)

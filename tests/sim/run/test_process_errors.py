@@ -149,5 +149,5 @@ def test_a_counter_takes_whole_numbers_only(engine):
         yield sim.wait(1.0)
         sim.count("drops", 1.5)
 
-    with pytest.raises(SimulationError, match=r"counts: adds 1.5 to the counter 'drops'; give a"):
+    with pytest.raises(SimulationError, match=r"added to the counter 'drops' is 1.5; give a"):
         run(engine, counts)
