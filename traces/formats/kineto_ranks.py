@@ -36,13 +36,10 @@ def number_files(
         found[i] = headers[i]._replace(rank=rank)
     if len(headers) == 1 or not unknown:
         return found, ""
-    named = ", ".join(f"{found[i].rank} {files[i].name}" for i in sorted(unknown, key=_rank(found)))
+    named = ", ".join(
+        f"{found[i].rank} {files[i].name}" for i in sorted(unknown, key=lambda i: found[i].rank)
+    )
     return found, f"{GUESSED} from the names of the files: {named}"
-
-
-def _rank(headers: Sequence[FileHeader]):  # type: ignore[no-untyped-def]
-    """Sort key of an index: its rank."""
-    return lambda i: headers[i].rank
 
 
 def split_file(columns: KinetoColumns, header: FileHeader) -> tuple[RanksOfFile, str]:

@@ -109,11 +109,11 @@ class TraceFacts:
 
     def _step_sentences(self) -> list[str]:
         of = (
-            (self.empty_steps, "no GPU work of theirs was recorded"),
-            (self.absent_steps, "they are not marked between recorded steps"),
+            (self.empty_steps, "no GPU work was recorded"),
+            (self.absent_steps, "not marked between recorded steps"),
             (self.repeated_steps, "several steps have the number; here they are counted on"),
         )
-        return [f"Steps {', '.join(map(str, steps))}: {why}." for steps, why in of if steps]
+        return [f"{_numbered(steps)}: {why}." for steps, why in of if steps]
 
     def refusal(self, allow_lost: bool = False) -> str:
         """Reason why the recording cannot be replayed, with its cure; "" if it can.
@@ -239,6 +239,11 @@ def _empty_steps(events: RankTrace, steps: Steps) -> list[int]:
 def _absent_steps(steps: Steps) -> set[int]:
     """Numbers between the first and the last step that no step has."""
     return set(range(steps.number[0], steps.number[-1])) - set(steps.number)
+
+
+def _numbered(steps: Sequence[int]) -> str:
+    """Steps by number: ``Step 3``, ``Steps 3, 4``."""
+    return f"Step{'s' * (len(steps) > 1)} {', '.join(map(str, steps))}"
 
 
 def _time(seconds: Seconds) -> str:

@@ -217,7 +217,7 @@ def test_steps_of_one_number_are_all_kept(script, tmp_path):
     info = trace.info()
     assert info.steps == (3, 4, 5)
     assert info.step_times == pytest.approx((10e-3,) * 3)
-    assert "Steps 3: several steps have the number" in str(info).splitlines()[0]
+    assert "Step 3: several steps have the number" in str(info).splitlines()[0]
     assert seconds(trace.graph(), Kind.COMPUTE) == pytest.approx(18e-3)
 
 
